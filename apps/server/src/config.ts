@@ -1,0 +1,160 @@
+/**
+ * Configuration: defaults, then environment, then flags. A value that makes no sense stops the start with a sentence that
+ * says which one and what is possible; nothing is guessed.
+ */
+import { readFileSync } from 'node:fs';
+import { freemem, totalmem } from 'node:os';
+import { isAbsolute } from 'node:path';
+import { parseArgs } from 'node:util';
+
+export interface Listen {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface Config {
+  readonly listen: Listen;
+  /** Folder of the vaults, the private database and the run-time state; made when it is missing. */
+  readonly dataDir: string;
+  /** Folder of VM sockets; a short path, since socket paths have a limit. */
+  readonly runDir: string;
+  /** Anybody's PostgreSQL; undefined: a private one. */
+  readonly databaseUrl?: string;
+  /** The default vault: a sparse file of this size in the data folder, or a block device. */
+  readonly vault:
+    | { readonly kind: 'loop'; readonly sizeBytes: number }
+    | { readonly kind: 'device'; readonly path: string };
+  readonly tls?: { readonly cert: string; readonly key: string };
+  /** Names that requests may address the server by, beside loopback ones. */
+  readonly hosts: readonly string[];
+  /** Memory that VMs may take in all, MiB. */
+  readonly memoryMib: number;
+  readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent';
+}
+
+export const USAGE = `Usage: npm start -- [OPTION…]
+
+  --listen HOST:PORT     where to serve the API            SPACE_LISTEN        127.0.0.1:7070
+  --data DIR             where everything is kept          SPACE_DATA          /var/lib/space
+  --database URL         a PostgreSQL of your own          DATABASE_URL        a private one in the data folder
+  --vault-device PATH    a block device for the vault      SPACE_VAULT_DEVICE  a sparse file in the data folder
+  --vault-size GIB       size of that sparse file          SPACE_VAULT_GIB     64
+  --memory MIB           memory that VMs may take in all   SPACE_MEMORY_MIB    three quarters of the machine's
+  --tls-cert FILE, --tls-key FILE                          SPACE_TLS_CERT, SPACE_TLS_KEY
+  --host NAME            a name to be addressed by (again for more)
+  --log-level LEVEL      debug, info, warn, error, silent  SPACE_LOG           warn
+  --help
+
+Without TLS only loopback addresses are served: API keys would cross the network in clear text.`;
+
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+
+/** Thrown for a value that cannot be used; its message is for the person who typed it. */
+export class ConfigError extends Error {}
+
+/** `null` when help was asked for. */
+export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Config | null {
+  const { values } = parse(argv);
+  if (values.help === true) return null;
+  const pick = (flag: string | undefined, variable: string, fallback: string) => flag ?? env[variable] ?? fallback;
+  const dataDir = absolute('--data', pick(values.data, 'SPACE_DATA', '/var/lib/space'));
+  const databaseUrl = values.database ?? env['DATABASE_URL'];
+  const tls = tlsFrom(values['tls-cert'] ?? env['SPACE_TLS_CERT'], values['tls-key'] ?? env['SPACE_TLS_KEY']);
+  return {
+    listen: listenFrom(pick(values.listen, 'SPACE_LISTEN', '127.0.0.1:7070')),
+    dataDir,
+    runDir: runDirOf(dataDir),
+    ...(databaseUrl === undefined ? {} : { databaseUrl }),
+    vault: vaultFrom(
+      values['vault-device'] ?? env['SPACE_VAULT_DEVICE'],
+      pick(values['vault-size'], 'SPACE_VAULT_GIB', '64'),
+    ),
+    ...(tls === undefined ? {} : { tls }),
+    hosts: values.host ?? [],
+    memoryMib: wholeNumber('--memory', pick(values.memory, 'SPACE_MEMORY_MIB', `${defaultMemoryMib()}`), 256),
+    logLevel: levelFrom(pick(values['log-level'], 'SPACE_LOG', 'warn')),
+  };
+}
+
+/** One short folder per data folder, under /run, where sockets of this boot belong. */
+function runDirOf(dataDir: string): string {
+  let hash = 5381;
+  for (const letter of dataDir) hash = (Math.imul(hash, 33) ^ letter.charCodeAt(0)) >>> 0;
+  return `/run/space/${hash.toString(36)}`;
+}
+
+function parse(argv: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...argv],
+      strict: true,
+      options: {
+        listen: { type: 'string' },
+        data: { type: 'string' },
+        database: { type: 'string' },
+        'vault-device': { type: 'string' },
+        'vault-size': { type: 'string' },
+        memory: { type: 'string' },
+        'tls-cert': { type: 'string' },
+        'tls-key': { type: 'string' },
+        host: { type: 'string', multiple: true },
+        'log-level': { type: 'string' },
+        help: { type: 'boolean', short: 'h' },
+      },
+    });
+  } catch (error) {
+    throw new ConfigError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function listenFrom(text: string): Listen {
+  const match = /^(?:\[([0-9a-f:]+)\]|([^:]+)):(\d{1,5})$/i.exec(text);
+  const host = match?.[1] ?? match?.[2];
+  const port = Number(match?.[3]);
+  if (host === undefined || port > 65_535) {
+    throw new ConfigError(`--listen is "${text}"; it must be HOST:PORT, e.g. 127.0.0.1:7070 or [::1]:7070.`);
+  }
+  return { host, port };
+}
+
+function vaultFrom(device: string | undefined, gib: string): Config['vault'] {
+  if (device !== undefined) return { kind: 'device', path: absolute('--vault-device', device) };
+  return { kind: 'loop', sizeBytes: wholeNumber('--vault-size', gib, 4) * 2 ** 30 };
+}
+
+function tlsFrom(cert: string | undefined, key: string | undefined): Config['tls'] {
+  if (cert === undefined && key === undefined) return undefined;
+  if (cert === undefined || key === undefined) throw new ConfigError('--tls-cert and --tls-key are needed together.');
+  return { cert: fileOf('--tls-cert', cert), key: fileOf('--tls-key', key) };
+}
+
+function fileOf(flag: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new ConfigError(`${flag}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function absolute(flag: string, path: string): string {
+  if (!isAbsolute(path)) throw new ConfigError(`${flag} is "${path}"; it must be an absolute path.`);
+  return path;
+}
+
+function wholeNumber(flag: string, text: string, min: number): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < min) {
+    throw new ConfigError(`${flag} is "${text}"; it must be a whole number of at least ${min}.`);
+  }
+  return value;
+}
+
+function levelFrom(text: string): Config['logLevel'] {
+  const level = LOG_LEVELS.find((known) => known === text);
+  if (level === undefined) throw new ConfigError(`--log-level is "${text}"; it can be ${LOG_LEVELS.join(', ')}.`);
+  return level;
+}
+
+function defaultMemoryMib(): number {
+  return Math.floor(Math.min(totalmem() * 0.75, Math.max(freemem(), totalmem() * 0.5)) / 2 ** 20);
+}

@@ -1,0 +1,228 @@
+/**
+ * The platform, composed: assets → accelerator → vault → runtime → node → database → control → HTTP. Each part that was
+ * opened is closed again, in reverse, when a later one fails to open, and at the end.
+ */
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Control, createApiKey, createControl, type Records } from '@space/control';
+import { type Chance, type Clock, DEFAULT_VAULT, SIZE_LIMITS, type StartedLife } from '@space/core';
+import { createPostgresRecords, openDatabase, startPrivateCluster } from '@space/db-postgres';
+import { connectGuest } from '@space/guest-grpc';
+import { type Assets, loadAssets } from '@space/guest-image';
+import { createHttpServer, createLogger, listen } from '@space/http';
+import { createNode, type Node } from '@space/node';
+import { openQemuRuntime, probeAccelerator } from '@space/runtime-qemu';
+import { openVault } from '@space/store-btrfs';
+import type { Config } from './config.ts';
+import { type PausedAll, pauseAll } from './pause-all.ts';
+import { systemUser } from './system-user.ts';
+
+const VERSION = '0.1.0';
+
+export interface Platform {
+  /** Base URL of the API. */
+  readonly url: string;
+  readonly control: Control;
+  readonly node: Node;
+  /** How fast the present life of each sandbox started, by sandbox id; for measurements. */
+  readonly startedLives: ReadonlyMap<string, StartedLife>;
+  /** Whether no API key existed before this start. */
+  readonly firstRun: boolean;
+  /** Makes an API key; the secret is shown once and kept nowhere. */
+  createApiKey(): Promise<string>;
+  /** Pauses every running sandbox, then closes everything: nothing of the platform runs or is mounted afterwards. */
+  pauseAndClose(): Promise<PausedAll>;
+  /** Closes everything at once; what ran since a sandbox's last point is lost. */
+  close(): Promise<void>;
+  /** Lets go of running VMs, which live on, and closes the rest; the next start takes them up. */
+  release(): Promise<void>;
+}
+
+/** `report` is told what is being done; the first start of a machine probes KVM, which takes up to ten seconds. */
+export async function startPlatform(
+  config: Config,
+  report: (step: string) => void = () => undefined,
+): Promise<Platform> {
+  const closers: (() => Promise<unknown>)[] = [];
+  const opened = <T>(value: T, close: (value: T) => Promise<unknown>): T => {
+    closers.unshift(() => close(value));
+    return value;
+  };
+  try {
+    return await compose(config, report, opened, closers);
+  } catch (error) {
+    for (const close of closers) await close().catch(() => undefined);
+    throw error;
+  }
+}
+
+const clock: Clock = { now: () => Date.now(), monotonicMs: () => performance.now() };
+const chance: Chance = { bytes: (count) => randomBytes(count) };
+
+async function compose(
+  config: Config,
+  report: (step: string) => void,
+  opened: <T>(value: T, close: (value: T) => Promise<unknown>) => T,
+  closers: (() => Promise<unknown>)[],
+): Promise<Platform> {
+  const logger = createLogger({ level: config.logLevel });
+  await makeFolders(config);
+  const assets = await loadAssets();
+  report('opening the vault');
+  const vmmUser = await systemUser('space-vmm');
+  const vault = opened(
+    await openVault({
+      name: DEFAULT_VAULT,
+      folder: join(config.dataDir, 'vaults', DEFAULT_VAULT),
+      backing: config.vault,
+      owner: vmmUser,
+    }),
+    (open) => open.close(),
+  );
+  report('probing for KVM');
+  const node = await openNode(config, assets, vault, vmmUser, (message) => logger.warn(message));
+  // From here on the vault is the node's to close. While sandboxes run it stays mounted.
+  closers.shift();
+  let closeNode = () => node.release();
+  opened(node, () => closeNode());
+  report('starting the database');
+  const records = await openRecords(config, logger, opened);
+  const startedLives = new Map<string, StartedLife>();
+  const control = opened(
+    createControl({ node: watchStarts(node, startedLives), records, clock, chance, logger }),
+    (open) => open.close(),
+  );
+  report('reconciling');
+  await control.start();
+  const http = opened(
+    createHttpServer({
+      useCases: control,
+      authenticate: async (token) => {
+        const apiKeyId = await control.authenticate(token);
+        return apiKeyId === null ? null : { apiKeyId };
+      },
+      logger,
+      version: VERSION,
+      hosts: config.hosts,
+      ...(config.tls === undefined ? {} : { tls: config.tls }),
+    }),
+    (open) => open.close(),
+  );
+  const url = await listen(http, config.listen);
+  const firstRun = (await records.apiKeys()).length === 0;
+
+  const release = async () => {
+    for (const close of closers) await close();
+  };
+  const close = async () => {
+    closeNode = () => node.close();
+    await release();
+  };
+  return {
+    url,
+    control,
+    node,
+    startedLives,
+    firstRun,
+    createApiKey: async () => (await createApiKey({ records, chance, clock })).secretKey,
+    async pauseAndClose() {
+      await http.close();
+      const result = await pauseAll(control);
+      await close();
+      return result;
+    },
+    close,
+    release,
+  };
+}
+
+/** The node, with a note of each start's times. */
+function watchStarts(node: Node, started: Map<string, StartedLife>): Node {
+  const { start, destroy } = node;
+  return {
+    ...node,
+    async start(order) {
+      const life = await start(order);
+      started.set(order.sandboxId, life);
+      return life;
+    },
+    async destroy(order) {
+      await destroy(order);
+      started.delete(order.sandboxId);
+    },
+  };
+}
+
+async function makeFolders({ dataDir, runDir }: Config): Promise<void> {
+  for (const folder of [dataDir, join(dataDir, 'vaults'), '/run/space', runDir]) {
+    await mkdir(folder, { recursive: true, mode: 0o711 });
+    await chmod(folder, 0o711);
+  }
+}
+
+async function openNode(
+  config: Config,
+  assets: Assets,
+  vault: Awaited<ReturnType<typeof openVault>>,
+  vmmUser: { uid: number; gid: number },
+  onWarning: (message: string) => void,
+): Promise<Node> {
+  const { vmm, kernel, initramfs, templates } = assets;
+  const build = {
+    argv: [...vmm.loaderArgv, vmm.binary, ...vmm.firmwareDirs.flatMap((folder) => ['-L', folder])],
+    digest: vmm.digest,
+    version: vmm.version,
+  };
+  const accelerator = await probeAccelerator({
+    vmm: build,
+    kernel,
+    initramfs,
+    vmmUser,
+    workDir: join(config.runDir, 'probe'),
+    cacheFile: join(config.dataDir, 'accelerator.json'),
+  });
+  const runtime = await openQemuRuntime({
+    vmm: build,
+    kernel,
+    initramfs,
+    vmmUser,
+    runDir: join(config.runDir, 'lives'),
+    accelerator: accelerator.name,
+    onWarning,
+  });
+  const node = createNode({
+    runtime,
+    connectGuest: (vm, openMs) => connectGuest((port) => vm.connect(port), { vmEnded: vm.ended, limits: { openMs } }),
+    vaults: [vault],
+    templates: Object.values(templates).map(({ name, disk, digest }) => ({ name, diskPath: disk, digest })),
+    clock,
+    chance,
+    memoryMib: config.memoryMib,
+    limits: SIZE_LIMITS,
+    facts: { runtime: 'qemu', accelerator, vmmVersion: vmm.version, encrypted: false },
+  });
+  await node.open();
+  return node;
+}
+
+async function openRecords(
+  config: Config,
+  logger: ReturnType<typeof createLogger>,
+  opened: <T>(value: T, close: (value: T) => Promise<unknown>) => T,
+): Promise<Records> {
+  const address =
+    config.databaseUrl === undefined
+      ? opened(
+          await startPrivateCluster({
+            dataDir: join(config.dataDir, 'postgres'),
+            socketDir: join(config.runDir, 'db'),
+            user: 'space-db',
+            logger,
+          }),
+          (cluster) => cluster.close(),
+        ).address
+      : { url: config.databaseUrl };
+  const database = opened(await openDatabase(address, logger), (open) => open.close());
+  return createPostgresRecords(database);
+}

@@ -1,0 +1,301 @@
+//! The cgroup v2 tree of the guest:
+//!
+//! ```text
+//! <root>/agent                 the agent (as PID 1), out of reach of the limits below
+//! <root>/user                  every user process; what Freeze freezes
+//! <root>/user/<process id>     one command with all that it has started
+//! ```
+//!
+//! All access goes through directory descriptors opened at start, so that mounts and unmounts by guest root change nothing.
+//! Limits keep room for the agent: a fork bomb or a memory hog ends inside `user`.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+use crate::descriptor::watch;
+use crate::errno::check;
+use crate::log;
+
+/// Kept back from `user` for the kernel and the agent.
+const RESERVED_MEMORY_BYTES: u64 = 24 << 20;
+const RESERVED_PIDS: u64 = 64;
+const MAX_CPU_WEIGHT: &[u8] = b"10000";
+/// Deeper trees than this are counted and removed only down to here.
+const MAX_DEPTH: usize = 16;
+/// The kernel tells of a change; looking again after this long covers one that came before we listened.
+const RECHECK: Duration = Duration::from_millis(1);
+
+/// The `user` cgroup.
+pub struct Cgroups {
+    user: OwnedFd,
+    freeze: File,
+    events: Events,
+    pids_per_process: Option<u64>,
+}
+
+impl Cgroups {
+    /// Makes the tree below an existing cgroup v2 directory. As PID 1 the caller also moves into `agent` and limits `user`.
+    pub fn create(root: &Path, with_limits: bool) -> io::Result<Self> {
+        let root = open_directory(root)?;
+        let mut pids_per_process = None;
+        if with_limits {
+            let agent = make_directory(root.as_fd(), "agent")?;
+            write(agent.as_fd(), "cgroup.procs", b"0")?;
+            for controller in ["+cpu", "+memory", "+pids"] {
+                // A kernel without a controller has no such limit.
+                let _ = write(root.as_fd(), "cgroup.subtree_control", controller.as_bytes());
+            }
+            // However many user processes want the processor, the agent gets it first.
+            let _ = write(agent.as_fd(), "cpu.weight", MAX_CPU_WEIGHT);
+        }
+        let user = make_directory(root.as_fd(), "user")?;
+        if with_limits {
+            pids_per_process = limit(user.as_fd())
+                .inspect_err(|e| log::error(&format!("user processes have no limits: {e}")))
+                .unwrap_or(None);
+        }
+        let freeze = open(user.as_fd(), "cgroup.freeze", libc::O_RDWR)?;
+        let events = Events::open(user.as_fd())?;
+        Ok(Self { user, freeze, events, pids_per_process })
+    }
+
+    /// What the kernel was last told, by whomever.
+    pub fn is_freezing(&self) -> io::Result<bool> {
+        let mut byte = [0];
+        self.freeze.read_exact_at(&mut byte, 0)?;
+        Ok(byte[0] == b'1')
+    }
+
+    pub fn is_frozen(&self) -> io::Result<bool> {
+        Ok(self.events.read()?.frozen)
+    }
+
+    /// Returns once every process is stopped; after `limit` it thaws again and says `TimedOut`.
+    pub async fn freeze(&self, limit: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + limit;
+        self.freeze.write_all_at(b"1", 0)?;
+        while !self.events.read()?.frozen {
+            if Instant::now() >= deadline {
+                self.thaw()?;
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let _ = timeout(RECHECK, self.events.changed()).await;
+        }
+        Ok(())
+    }
+
+    pub fn thaw(&self) -> io::Result<()> {
+        self.freeze.write_all_at(b"0", 0)?;
+        if self.is_freezing()? { Err(io::ErrorKind::Other.into()) } else { Ok(()) }
+    }
+
+    pub fn count(&self) -> u32 {
+        count(self.user.as_fd(), MAX_DEPTH)
+    }
+
+    pub fn create_process(&self, id: &str) -> io::Result<ProcessCgroup> {
+        let directory = make_directory(self.user.as_fd(), id)?;
+        if let Some(pids) = self.pids_per_process {
+            let _ = write(directory.as_fd(), "pids.max", pids.to_string().as_bytes());
+        }
+        let events = Events::open(directory.as_fd())?;
+        Ok(ProcessCgroup {
+            parent: self.user.try_clone()?,
+            name: id.to_owned(),
+            directory,
+            events,
+            removed: Notify::new(),
+        })
+    }
+}
+
+/// The cgroup of one command.
+pub struct ProcessCgroup {
+    parent: OwnedFd,
+    name: String,
+    directory: OwnedFd,
+    events: Events,
+    removed: Notify,
+}
+
+impl ProcessCgroup {
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    pub fn count(&self) -> u32 {
+        count(self.directory.as_fd(), MAX_DEPTH)
+    }
+
+    /// SIGKILL for the whole tree at once, so that no process can escape by forking; returns when none is left.
+    pub async fn kill(&self) -> io::Result<()> {
+        // Opened anew, because reading the file takes its news from whoever else waits on the same descriptor.
+        let events = Events::open(self.directory.as_fd())?;
+        write(self.directory.as_fd(), "cgroup.kill", b"1")?;
+        tokio::select! {
+            emptied = events.empty() => emptied,
+            // The kernel is late with its news now and then, and has none once the cgroup is removed.
+            () = self.removed.notified() => Ok(()),
+        }
+    }
+
+    pub fn signal(&self, signal: i32) -> io::Result<()> {
+        signal_tree(self.directory.as_fd(), signal, MAX_DEPTH)
+    }
+
+    /// Waits until no live process is left; for one waiter only.
+    pub async fn empty(&self) -> io::Result<()> {
+        self.events.empty().await
+    }
+
+    pub fn remove(&self) {
+        remove(self.parent.as_fd(), &self.name, MAX_DEPTH);
+        self.removed.notify_waiters();
+    }
+}
+
+struct State {
+    populated: bool,
+    frozen: bool,
+}
+
+/// `cgroup.events`, whose changes the kernel reports as priority events.
+struct Events {
+    file: AsyncFd<File>,
+}
+
+impl Events {
+    fn open(directory: BorrowedFd) -> io::Result<Self> {
+        let file = open(directory, "cgroup.events", libc::O_RDONLY | libc::O_NONBLOCK)?;
+        Ok(Self { file: watch(file, Interest::PRIORITY)? })
+    }
+
+    fn read(&self) -> io::Result<State> {
+        let mut buffer = [0; 128];
+        let length = self.file.get_ref().read_at(&mut buffer, 0)?;
+        let has = |line: &[u8]| buffer[..length].split(|b| *b == b'\n').any(|l| l == line);
+        Ok(State { populated: has(b"populated 1"), frozen: has(b"frozen 1") })
+    }
+
+    async fn empty(&self) -> io::Result<()> {
+        loop {
+            match self.read() {
+                Ok(State { populated: true, .. }) => self.changed().await?,
+                Ok(_) => return Ok(()),
+                // The cgroup is gone, and only an empty one can go.
+                Err(e) if e.raw_os_error() == Some(libc::ENODEV) => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    async fn changed(&self) -> io::Result<()> {
+        self.file.ready(Interest::PRIORITY).await?.clear_ready();
+        Ok(())
+    }
+}
+
+fn limit(user: BorrowedFd) -> io::Result<Option<u64>> {
+    let memory_bytes = memory_available_bytes()?.saturating_sub(RESERVED_MEMORY_BYTES);
+    write(user, "memory.max", memory_bytes.to_string().as_bytes())?;
+    let threads: u64 = std::fs::read_to_string("/proc/sys/kernel/threads-max")?.trim().parse().unwrap_or(1024);
+    let all = threads.saturating_sub(2 * RESERVED_PIDS).max(RESERVED_PIDS);
+    write(user, "pids.max", all.to_string().as_bytes())?;
+    // Commands share the processor evenly, however many processes one of them has.
+    let _ = write(user, "cgroup.subtree_control", b"+cpu");
+    write(user, "cgroup.subtree_control", b"+pids")?;
+    // One command can't take the last of them, so there is always room for another that kills it.
+    Ok(Some(all.saturating_sub(RESERVED_PIDS).max(RESERVED_PIDS / 2)))
+}
+
+/// At boot: what the kernel doesn't hold itself.
+fn memory_available_bytes() -> io::Result<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kibibytes.map(|n| n << 10).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+fn count(directory: BorrowedFd, depth: usize) -> u32 {
+    let own = pids(directory).map_or(0, |pids| pids.len() as u32);
+    own + children(directory, depth).map(|(_, child)| count(child.as_fd(), depth - 1)).sum::<u32>()
+}
+
+fn signal_tree(directory: BorrowedFd, signal: i32, depth: usize) -> io::Result<()> {
+    for pid in pids(directory)? {
+        // One that is gone already needs no signal.
+        let _ = check(unsafe { libc::kill(pid, signal) });
+    }
+    for (_, child) in children(directory, depth) {
+        signal_tree(child.as_fd(), signal, depth - 1)?;
+    }
+    Ok(())
+}
+
+/// Leaves first; a cgroup that is still in use stays.
+fn remove(parent: BorrowedFd, name: &str, depth: usize) {
+    let Ok(path) = CString::new(name) else { return };
+    let rmdir = || check(unsafe { libc::unlinkat(parent.as_raw_fd(), path.as_ptr(), libc::AT_REMOVEDIR) });
+    if rmdir().is_ok() {
+        return;
+    }
+    if let Ok(directory) = open(parent, name, libc::O_RDONLY | libc::O_DIRECTORY) {
+        for (child, _) in children(directory.as_fd(), depth) {
+            remove(directory.as_fd(), &child, depth - 1);
+        }
+        let _ = rmdir();
+    }
+}
+
+fn pids(directory: BorrowedFd) -> io::Result<Vec<i32>> {
+    let mut text = String::new();
+    open(directory, "cgroup.procs", libc::O_RDONLY)?.read_to_string(&mut text)?;
+    Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+}
+
+fn children(directory: BorrowedFd, depth: usize) -> impl Iterator<Item = (String, File)> {
+    let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    let entries = if depth == 0 { None } else { std::fs::read_dir(path).ok() };
+    entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter_map(move |name| {
+            open(directory, &name, libc::O_RDONLY | libc::O_DIRECTORY).ok().map(|file| (name, file))
+        })
+}
+
+fn open_directory(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+fn make_directory(parent: BorrowedFd, name: &str) -> io::Result<OwnedFd> {
+    let path = CString::new(name)?;
+    match check(unsafe { libc::mkdirat(parent.as_raw_fd(), path.as_ptr(), 0o755) }) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    open(parent, name, libc::O_RDONLY | libc::O_DIRECTORY).map(OwnedFd::from)
+}
+
+fn open(directory: BorrowedFd, name: &str, flags: i32) -> io::Result<File> {
+    let path = CString::new(name)?;
+    let fd = check(unsafe { libc::openat(directory.as_raw_fd(), path.as_ptr(), flags | libc::O_CLOEXEC) })?;
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+fn write(directory: BorrowedFd, name: &str, value: &[u8]) -> io::Result<()> {
+    open(directory, name, libc::O_WRONLY)?.write_all(value)
+}

@@ -1,0 +1,16 @@
+//! The Files service. Each request is carried out on a thread of its own that has taken on the user's authority, so the
+//! kernel decides what the user may do; names are never resolved with the agent's own rights.
+//!
+//! ```text
+//! service (async) ── channel of chunks ── authority (thread as the user) ── read, write, list
+//! ```
+
+mod authority;
+mod list;
+mod path;
+mod read;
+mod service;
+mod status;
+mod write;
+
+pub use service::Files;

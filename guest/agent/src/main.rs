@@ -1,0 +1,57 @@
+//! The agent inside a sandbox: the host's hands in the guest. It is PID 1 of the VM and does only what the host asks of it over
+//! two virtio-serial ports; what it may be asked is in `guest/proto`.
+//!
+//! ```text
+//! host ══ port "control" ══ link ══ HTTP/2 ══╦══ machine    clock, entropy, names, freeze
+//! host ══ port "traffic" ══ link ══ HTTP/2 ══╬══ processes  start, output, exit codes, signals
+//!                                            ╚══ files      as the requesting user
+//! ```
+//!
+//! One thread runs everything but file work. Invariants: idle, the agent has no timer and dirties no page; nothing that the
+//! guest's root does to files, mounts or limits ends it; no length or speed on the other side makes it hold unbounded memory.
+
+mod boot;
+mod cgroup;
+mod descriptor;
+mod errno;
+mod files;
+mod identity;
+mod link;
+mod listen;
+mod log;
+mod machine;
+mod port;
+mod processes;
+mod reaper;
+mod server;
+mod users;
+
+mod contract {
+    #![allow(clippy::all, clippy::pedantic)]
+    tonic::include_proto!("space.guest.v1");
+}
+
+use std::io;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if std::process::id() == 1 {
+        boot::run();
+    }
+    match listen::Options::parse(std::env::args_os().skip(1)).map(listen::run) {
+        Some(Ok(())) => ExitCode::SUCCESS,
+        Some(Err(error)) => {
+            log::error(&error.to_string());
+            ExitCode::FAILURE
+        }
+        None => {
+            eprintln!("{}", listen::USAGE);
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// One thread: the guest has one processor, and each thread more is a wake-up more.
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()
+}

@@ -1,0 +1,133 @@
+//! Users of the guest, from its /etc/passwd and /etc/group. A static binary has no NSS, and the two files are all that a
+//! sandbox has. They belong to guest root, so nothing in them is trusted: a bad line is skipped, a file that is not a
+//! regular one or is too large counts as an error, and opening one never blocks.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use tonic::Status;
+
+const DATABASE_MAX_BYTES: u64 = 4 << 20;
+const DEFAULT_USER: &str = "user";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub name: Vec<u8>,
+    pub uid: u32,
+    pub gid: u32,
+    /// Supplementary groups, the primary one included.
+    pub groups: Vec<u32>,
+    pub home: Vec<u8>,
+    pub shell: Vec<u8>,
+}
+
+/// The user of a request: a name, a decimal uid, or empty for "user".
+pub fn requested(who: &str) -> Result<User, Status> {
+    let passwd = read_regular(Path::new("/etc/passwd"), DATABASE_MAX_BYTES)
+        .map_err(|e| crate::errno::status(&e, "/etc/passwd"))?;
+    // Without groups a user is still a user.
+    let group = read_regular(Path::new("/etc/group"), DATABASE_MAX_BYTES).unwrap_or_default();
+    let who = if who.is_empty() { DEFAULT_USER } else { who };
+    find(&passwd, &group, who.as_bytes())
+        .ok_or_else(|| Status::invalid_argument(format!("no such user in the guest: {who:?}")))
+}
+
+fn find(passwd: &[u8], group: &[u8], who: &[u8]) -> Option<User> {
+    let entries = || lines(passwd).filter_map(parse_passwd);
+    let mut user = entries().find(|user| user.name == who).or_else(|| {
+        let uid = number(who)?;
+        entries().find(|user| user.uid == uid)
+    })?;
+    for (gid, members) in lines(group).filter_map(parse_group) {
+        if !user.groups.contains(&gid) && members.split(|b| *b == b',').any(|m| m == user.name) {
+            user.groups.push(gid);
+        }
+    }
+    Some(user)
+}
+
+fn parse_passwd(line: &[u8]) -> Option<User> {
+    let fields: Vec<&[u8]> = line.split(|b| *b == b':').collect();
+    let [name, _password, uid, gid, _gecos, home, shell] = fields[..] else { return None };
+    let (uid, gid) = (number(uid)?, number(gid)?);
+    // The kernel takes -1 for "leave it as it is": such a user would keep root's authority.
+    if name.is_empty() || uid == u32::MAX || gid == u32::MAX {
+        return None;
+    }
+    let or = |field: &[u8], default: &[u8]| if field.is_empty() { default.to_vec() } else { field.to_vec() };
+    Some(User { name: name.to_vec(), uid, gid, groups: vec![gid], home: or(home, b"/"), shell: or(shell, b"/bin/sh") })
+}
+
+fn parse_group(line: &[u8]) -> Option<(u32, &[u8])> {
+    let fields: Vec<&[u8]> = line.split(|b| *b == b':').collect();
+    let [_name, _password, gid, members] = fields[..] else { return None };
+    Some((number(gid).filter(|gid| *gid != u32::MAX)?, members))
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|b| *b == b'\n').filter(|line| !line.is_empty() && !line.contains(&0))
+}
+
+fn number(text: &[u8]) -> Option<u32> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// The whole of a small regular file; never blocks on a FIFO or a device that was put in its place.
+pub fn read_regular(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let file: File = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let mut content = Vec::new();
+    file.take(max_bytes + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > max_bytes {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &[u8] = b"root:x:0:0:root:/root:/bin/bash\n\
+        # a comment\nbroken\n\
+        evil:x:4294967295:0::/:/bin/sh\nworse:x:-1:0::/:/bin/sh\n\
+        user:x:1000:1000::/home/user:\n12:x:1001:1001::/n:/bin/sh\n";
+    const GROUP: &[u8] = b"root:x:0:\nsudo:x:27:user\ndocker:x:998:other,user\nuser:x:1000:\nbad:x:4294967295:user\n";
+
+    #[test]
+    fn finds_by_name_with_groups() {
+        let user = find(PASSWD, GROUP, b"user").unwrap();
+        assert_eq!((user.uid, user.gid, &user.groups[..]), (1000, 1000, &[1000, 27, 998][..]));
+        assert_eq!((&user.home[..], &user.shell[..]), (&b"/home/user"[..], &b"/bin/sh"[..]));
+    }
+
+    #[test]
+    fn finds_by_uid_and_prefers_a_name() {
+        assert_eq!(find(PASSWD, GROUP, b"0").unwrap().name, b"root");
+        assert_eq!(find(PASSWD, GROUP, b"12").unwrap().uid, 1001);
+        assert_eq!(find(PASSWD, GROUP, b"77"), None);
+    }
+
+    #[test]
+    fn ignores_lines_that_could_keep_the_agents_authority() {
+        assert_eq!(find(PASSWD, GROUP, b"evil"), None);
+        assert_eq!(find(PASSWD, GROUP, b"worse"), None);
+        assert_eq!(find(PASSWD, GROUP, b"+0"), None);
+    }
+
+    #[test]
+    fn survives_garbage() {
+        for seed in 0u32..200 {
+            let text: Vec<u8> =
+                (0..300u32).map(|i| (seed.wrapping_mul(31).wrapping_add(i * i * 7) % 251) as u8).collect();
+            let _ = find(&text, &text, b"user");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The guest contract, spoken by a host to an agent that runs as an ordinary process. One program, so that it is linked once.
+
+mod files;
+mod host;
+mod link;
+mod machine;
+mod processes;
+mod spawning;

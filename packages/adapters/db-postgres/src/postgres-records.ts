@@ -1,0 +1,320 @@
+/** The records port in PostgreSQL. Each method is one transaction; each compare-and-set is one `update … where`. */
+import {
+  decodeCursor,
+  type Finding,
+  type NewSandbox,
+  type OperationBegin,
+  type OperationEnd,
+  type Page,
+  type PageRequest,
+  pageOf,
+  type RecordedApiKey,
+  type RecordedOperation,
+  type RecordedSandbox,
+  type RecordedSnapshot,
+  type Records,
+} from '@space/control';
+import { OPERATIONS, type SandboxId, type SandboxStatus, SETTLED_STATES, type SnapshotId, statusOf } from '@space/core';
+import { type ExpressionBuilder, type Kysely, sql, type Transaction } from 'kysely';
+import type { Database } from './database.ts';
+import { translated } from './errors.ts';
+import { apiKeyIdOf, changesOf, operationOf, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
+import type { Tables } from './schema.ts';
+
+export function createPostgresRecords({ db }: Database): Records {
+  return new PostgresRecords(db);
+}
+
+class PostgresRecords implements Records {
+  readonly #db: Kysely<Tables>;
+
+  constructor(db: Kysely<Tables>) {
+    this.#db = db;
+  }
+
+  addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
+    if (sandboxes.length === 0) return Promise.resolve();
+    return this.#transaction(async (tx) => {
+      await tx.insertInto('sandboxes').values(sandboxes.map(rowOfNewSandbox)).execute();
+      await tx
+        .insertInto('operations')
+        .values(
+          sandboxes.map(({ id, operationId, forkedFrom, at }) => ({
+            id: operationId,
+            sandbox_id: id,
+            kind: 'create' as const,
+            epoch: 1,
+            input: JSON.stringify(forkedFrom === null ? {} : { from: forkedFrom.snapshotId }),
+            started_at: at,
+          })),
+        )
+        .execute();
+    });
+  }
+
+  findSandbox(id: SandboxId): Promise<RecordedSandbox | null> {
+    return translated(async () => {
+      const row = await this.#db.selectFrom('sandboxes').selectAll().where('id', '=', id).executeTakeFirst();
+      return row === undefined ? null : sandboxOf(row);
+    });
+  }
+
+  findSandboxByName(name: string): Promise<RecordedSandbox | null> {
+    return translated(async () => {
+      const live = this.#db.selectFrom('sandboxes').selectAll().where('settled', '<>', 'deleted');
+      const row = await live.where('name', '=', name).executeTakeFirst();
+      return row === undefined ? null : sandboxOf(row);
+    });
+  }
+
+  listSandboxes({ limit, cursor, status }: PageRequest & { status?: SandboxStatus }): Promise<Page<RecordedSandbox>> {
+    return translated(async () => {
+      let query = this.#db.selectFrom('sandboxes').selectAll().where('settled', '<>', 'deleted');
+      if (status !== undefined) query = query.where((eb) => hasStatus(eb, status));
+      if (cursor !== undefined) {
+        const { at, id } = decodeCursor(cursor);
+        query = query.where(sql<boolean>`(created_at, id) < (${at}, ${id})`);
+      }
+      const ordered = query
+        .orderBy('created_at', 'desc')
+        .orderBy('id', 'desc')
+        .limit(limit + 1);
+      return pageOf((await ordered.execute()).map(sandboxOf), limit, (sandbox) => sandbox.createdAt);
+    });
+  }
+
+  allSandboxes(): Promise<readonly RecordedSandbox[]> {
+    return translated(async () => {
+      const rows = await this.#db.selectFrom('sandboxes').selectAll().where('settled', '<>', 'deleted').execute();
+      return rows.map(sandboxOf);
+    });
+  }
+
+  beginOperation({ seen, operationId, operation, input, taking, at }: OperationBegin): Promise<RecordedSandbox | null> {
+    return this.#transaction(async (tx) => {
+      const row = await tx
+        .updateTable('sandboxes')
+        .set({ operation, operation_id: operationId, epoch: sql<number>`epoch + 1`, updated_at: at })
+        .where('id', '=', seen.id)
+        .where('epoch', '=', seen.epoch)
+        .where('settled', '=', seen.settled)
+        .where(sql<boolean>`operation_id is not distinct from ${seen.operationId}`)
+        .returningAll()
+        .executeTakeFirst();
+      if (row === undefined) return null;
+      if (seen.operationId !== null) {
+        const superseded = { outcome: 'superseded' as const, ended_at: at };
+        await tx.updateTable('operations').set(superseded).where('id', '=', seen.operationId).execute();
+      }
+      const { id, epoch } = row;
+      const journal = { id: operationId, sandbox_id: id, kind: operation, epoch, started_at: at };
+      await tx
+        .insertInto('operations')
+        .values({ ...journal, input: JSON.stringify(input) })
+        .execute();
+      if (taking !== null) await tx.insertInto('snapshots').values(rowOfSnapshot(taking)).execute();
+      return sandboxOf(row);
+    });
+  }
+
+  endOperation(end: OperationEnd): Promise<RecordedSandbox | null> {
+    return this.#transaction(async (tx) => {
+      const content = end.settled === 'deleted' ? TOMBSTONE : {};
+      const row = await tx
+        .updateTable('sandboxes')
+        .set({ ...changesOf(end.changes), ...content, settled: end.settled, updated_at: end.at })
+        .set({ operation: null, operation_id: null })
+        .where('id', '=', end.sandboxId)
+        .where('epoch', '=', end.epoch)
+        .where('operation_id', '=', end.operationId)
+        .returningAll()
+        .executeTakeFirst();
+      if (row === undefined) return this.#alreadyEnded(tx, end);
+      await tx
+        .updateTable('operations')
+        .set({ outcome: end.outcome, error_code: end.errorCode, ended_at: end.at })
+        .where('id', '=', end.operationId)
+        .execute();
+      for (const point of end.points) await upsertSnapshot(tx, point);
+      await dropSnapshots(tx, end.dropped);
+      // Read again: what was dropped may have been its head.
+      return sandboxOf(await tx.selectFrom('sandboxes').selectAll().where('id', '=', row.id).executeTakeFirstOrThrow());
+    });
+  }
+
+  findOperation(id: RecordedOperation['id']): Promise<RecordedOperation | null> {
+    return translated(async () => {
+      const row = await this.#db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirst();
+      return row === undefined ? null : operationOf(row);
+    });
+  }
+
+  settle({ seen, settled, changes, at }: Finding): Promise<boolean> {
+    return translated(async () => {
+      const row = await this.#db
+        .updateTable('sandboxes')
+        .set({ ...changesOf(changes), settled, updated_at: at })
+        .where('id', '=', seen.id)
+        .where('epoch', '=', seen.epoch)
+        .where('settled', '=', seen.settled)
+        .where('operation', 'is', null)
+        .returning('id')
+        .executeTakeFirst();
+      return row !== undefined;
+    });
+  }
+
+  findSnapshot(id: SnapshotId): Promise<RecordedSnapshot | null> {
+    return translated(async () => {
+      const row = await this.#db.selectFrom('snapshots').selectAll().where('id', '=', id).executeTakeFirst();
+      return row === undefined ? null : snapshotOf(row);
+    });
+  }
+
+  findSnapshotByName(name: string): Promise<RecordedSnapshot | null> {
+    return translated(async () => {
+      const row = await this.#db.selectFrom('snapshots').selectAll().where('name', '=', name).executeTakeFirst();
+      return row === undefined ? null : snapshotOf(row);
+    });
+  }
+
+  snapshotsOf(sandboxId: SandboxId): Promise<readonly RecordedSnapshot[]> {
+    return translated(async () => {
+      const own = this.#db.selectFrom('snapshots').selectAll().where('sandbox_id', '=', sandboxId);
+      return (await own.orderBy('taken_at').orderBy('id').execute()).map(snapshotOf);
+    });
+  }
+
+  listSnapshots({
+    limit,
+    cursor,
+    sandboxId,
+  }: PageRequest & { sandboxId?: SandboxId }): Promise<Page<RecordedSnapshot>> {
+    return translated(async () => {
+      let query = this.#db.selectFrom('snapshots').selectAll().where('state', '<>', 'taking');
+      query = sandboxId === undefined ? query.where('name', 'is not', null) : query.where('sandbox_id', '=', sandboxId);
+      if (cursor !== undefined) {
+        const { at, id } = decodeCursor(cursor);
+        query = query.where(sql<boolean>`(taken_at, id) < (${at}, ${id})`);
+      }
+      const ordered = query
+        .orderBy('taken_at', 'desc')
+        .orderBy('id', 'desc')
+        .limit(limit + 1);
+      return pageOf((await ordered.execute()).map(snapshotOf), limit, (snapshot) => snapshot.takenAt);
+    });
+  }
+
+  updateSnapshot(id: SnapshotId, changes: Parameters<Records['updateSnapshot']>[1]): Promise<boolean> {
+    return translated(async () => {
+      const { badReason, ...rest } = changes;
+      const set = { ...rest, ...(badReason === undefined ? {} : { bad_reason: badReason }) };
+      const query = this.#db.updateTable('snapshots').set(set).where('id', '=', id);
+      return (await query.returning('id').executeTakeFirst()) !== undefined;
+    });
+  }
+
+  dropSnapshots(ids: readonly SnapshotId[]): Promise<void> {
+    return this.#transaction((tx) => dropSnapshots(tx, ids));
+  }
+
+  addApiKey({ id, prefix, sha256, createdAt }: RecordedApiKey): Promise<void> {
+    return translated(async () => {
+      const row = { id, prefix, sha256: Buffer.from(sha256), created_at: createdAt };
+      await this.#db.insertInto('api_keys').values(row).execute();
+    });
+  }
+
+  apiKeys(): Promise<readonly RecordedApiKey[]> {
+    return translated(async () => {
+      const rows = await this.#db.selectFrom('api_keys').selectAll().orderBy('created_at').execute();
+      return rows.map(({ id, prefix, sha256, created_at: createdAt }) => {
+        return { id: apiKeyIdOf(id), prefix, sha256, createdAt };
+      });
+    });
+  }
+
+  ping(): Promise<void> {
+    return translated(async () => {
+      await sql`select 1`.execute(this.#db);
+    });
+  }
+
+  /** An end whose acknowledgement was lost is repeated; one that was superseded is not. */
+  async #alreadyEnded(tx: Transaction<Tables>, end: OperationEnd): Promise<RecordedSandbox | null> {
+    const journal = await tx
+      .selectFrom('operations')
+      .select('outcome')
+      .where('id', '=', end.operationId)
+      .executeTakeFirst();
+    const outcome = journal?.outcome ?? null;
+    if (outcome === null || outcome === 'superseded') return null;
+    const now = await tx
+      .selectFrom('sandboxes')
+      .selectAll()
+      .where('id', '=', end.sandboxId)
+      .where('epoch', '=', end.epoch)
+      .executeTakeFirst();
+    return now === undefined ? null : sandboxOf(now);
+  }
+
+  #transaction<T>(work: (tx: Transaction<Tables>) => Promise<T>): Promise<T> {
+    return translated(() => this.#db.transaction().execute(work));
+  }
+}
+
+/** An id is never used again, so its row stays; nothing of the tenant does. */
+const TOMBSTONE = { env: '{}', metadata: '{}', crash_detail: null, crash_at: null };
+
+function rowOfNewSandbox({ operationId, forkedFrom, at, size, env, metadata, ...rest }: NewSandbox) {
+  return {
+    ...rest,
+    size: JSON.stringify(size),
+    env: JSON.stringify(env),
+    metadata: JSON.stringify(metadata),
+    settled: 'absent' as const,
+    operation: 'create' as const,
+    operation_id: operationId,
+    epoch: 1,
+    generation: 1,
+    head: forkedFrom?.snapshotId ?? null,
+    forked_from_sandbox: forkedFrom?.sandboxId ?? null,
+    forked_from_snapshot: forkedFrom?.snapshotId ?? null,
+    origin: forkedFrom?.snapshotId ?? null,
+    created_at: at,
+    updated_at: at,
+  };
+}
+
+/** A status is what `statusOf` says of a state: the states that have it are found by asking it of each. */
+function hasStatus(eb: ExpressionBuilder<Tables, 'sandboxes'>, status: SandboxStatus) {
+  const states = SETTLED_STATES.flatMap((settled) =>
+    [...OPERATIONS, null].map((operation) => ({ settled, operation })),
+  ).filter((state) => statusOf(state) === status);
+  return eb.or(
+    states.map(({ settled, operation }) =>
+      eb.and([
+        eb('settled', '=', settled),
+        operation === null ? eb('operation', 'is', null) : eb('operation', '=', operation),
+      ]),
+    ),
+  );
+}
+
+async function upsertSnapshot(tx: Transaction<Tables>, snapshot: RecordedSnapshot): Promise<void> {
+  const { id, ...changes } = rowOfSnapshot(snapshot);
+  const insert = tx.insertInto('snapshots').values({ id, ...changes });
+  await insert.onConflict((conflict) => conflict.column('id').doUpdateSet(changes)).execute();
+}
+
+/** Hands on to the parent whoever came after: one by one, so that a chain that goes at once ends where it should. */
+async function dropSnapshots(tx: Transaction<Tables>, ids: readonly SnapshotId[]): Promise<void> {
+  for (const id of ids) {
+    const gone = await tx.deleteFrom('snapshots').where('id', '=', id).returning('parent').executeTakeFirst();
+    if (gone === undefined) continue;
+    const { parent } = gone;
+    await tx.updateTable('snapshots').set({ parent }).where('parent', '=', id).execute();
+    await tx.updateTable('sandboxes').set({ origin: parent }).where('origin', '=', id).execute();
+    await tx.updateTable('sandboxes').set({ head: parent }).where('head', '=', id).execute();
+  }
+}

@@ -1,0 +1,28 @@
+import { recordsSuite } from '@space/control/testing';
+import { sql } from 'kysely';
+import { afterAll, beforeAll } from 'vitest';
+import { type Database, openDatabase } from './database.ts';
+import { createPostgresRecords } from './postgres-records.ts';
+import type { PrivateCluster } from './private-cluster.ts';
+import { silent, type TestFolder, testFolder } from './test-cluster.ts';
+
+let folder: TestFolder;
+let cluster: PrivateCluster;
+let database: Database;
+
+beforeAll(async () => {
+  folder = await testFolder();
+  cluster = await folder.start();
+  database = await openDatabase(cluster.address, silent);
+}, 60_000);
+
+afterAll(async () => {
+  await database?.close();
+  await cluster?.close();
+  await folder?.remove();
+}, 60_000);
+
+recordsSuite('in PostgreSQL', async () => {
+  await sql`truncate sandboxes, snapshots, operations, api_keys`.execute(database.db);
+  return createPostgresRecords(database);
+});

@@ -1,0 +1,159 @@
+/** The tables as Kysely sees them, and the migrations that make them. A migration that has been released is never edited. */
+
+import type { OperationInput, Outcome, RecordedSnapshot, SnapshotTimings } from '@space/control';
+import type { ErrorCode, Operation, Settled, Size } from '@space/core';
+import type { ColumnType, Insertable, Selectable } from 'kysely';
+import { sql } from 'kysely';
+import type { Migration } from 'kysely/migration';
+
+type Json<T> = ColumnType<T, string, string>;
+
+export interface SandboxTable {
+  id: string;
+  name: string | null;
+  template: string;
+  size: Json<Size>;
+  vault: string;
+  env: Json<Record<string, string>>;
+  metadata: Json<Record<string, string>>;
+  settled: Settled;
+  operation: Operation | null;
+  operation_id: string | null;
+  epoch: number;
+  generation: number;
+  head: string | null;
+  forked_from_sandbox: string | null;
+  forked_from_snapshot: string | null;
+  origin: string | null;
+  crash_detail: string | null;
+  crash_at: Date | null;
+  created_at: Date;
+  updated_at: Date;
+}
+
+interface SnapshotTable {
+  id: string;
+  sandbox_id: string;
+  name: string | null;
+  note: string | null;
+  cause: RecordedSnapshot['cause'];
+  parent: string | null;
+  generation: number;
+  template: string;
+  size: Json<Size>;
+  vault: string;
+  state: RecordedSnapshot['state'];
+  bad_reason: string | null;
+  taken_at: Date;
+  timings: ColumnType<SnapshotTimings | null, string | null, string | null>;
+}
+
+export interface OperationTable {
+  id: string;
+  sandbox_id: string;
+  kind: Operation;
+  epoch: number;
+  input: Json<OperationInput>;
+  started_at: Date;
+  ended_at: Date | null;
+  outcome: Outcome | null;
+  error_code: ErrorCode | null;
+}
+
+interface ApiKeyTable {
+  id: string;
+  prefix: string;
+  sha256: Buffer;
+  created_at: Date;
+}
+
+export interface Tables {
+  sandboxes: SandboxTable;
+  snapshots: SnapshotTable;
+  operations: OperationTable;
+  api_keys: ApiKeyTable;
+}
+
+export type SandboxRow = Selectable<SandboxTable>;
+export type SnapshotRow = Selectable<SnapshotTable>;
+export type NewSnapshotRow = Insertable<SnapshotTable>;
+
+export const MIGRATIONS: Record<string, Migration> = {
+  '0001_sandboxes': {
+    async up(db) {
+      // Times are kept to the millisecond, as they leave us: cursors compare them exactly.
+      await sql`
+        create table sandboxes (
+          id text collate "C" primary key,
+          name text,
+          template text not null,
+          size jsonb not null,
+          vault text not null,
+          env jsonb not null,
+          metadata jsonb not null,
+          settled text not null check (settled in ('absent', 'running', 'paused', 'crashed', 'deleted')),
+          operation text,
+          operation_id text,
+          epoch bigint not null,
+          generation bigint not null,
+          head text,
+          forked_from_sandbox text,
+          forked_from_snapshot text,
+          origin text,
+          crash_detail text,
+          crash_at timestamptz(3),
+          created_at timestamptz(3) not null,
+          updated_at timestamptz(3) not null,
+          check ((operation is null) = (operation_id is null)),
+          check (settled <> 'deleted' or operation is null)
+        )`.execute(db);
+      await sql`create unique index sandboxes_name_unique on sandboxes (name) where settled <> 'deleted'`.execute(db);
+      await sql`create index sandboxes_live on sandboxes (created_at desc, id desc) where settled <> 'deleted'`.execute(
+        db,
+      );
+      await sql`create index sandboxes_origin on sandboxes (origin) where origin is not null`.execute(db);
+      await sql`create index sandboxes_head on sandboxes (head) where head is not null`.execute(db);
+      await sql`
+        create table snapshots (
+          id text collate "C" primary key,
+          sandbox_id text not null references sandboxes (id),
+          name text,
+          note text,
+          cause text not null,
+          parent text,
+          generation bigint not null,
+          template text not null,
+          size jsonb not null,
+          vault text not null,
+          state text not null check (state in ('taking', 'good', 'bad')),
+          bad_reason text,
+          taken_at timestamptz(3) not null,
+          timings jsonb
+        )`.execute(db);
+      await sql`create unique index snapshots_name_unique on snapshots (name) where name is not null`.execute(db);
+      await sql`create index snapshots_timeline on snapshots (sandbox_id, taken_at, id)`.execute(db);
+      await sql`create index snapshots_parent on snapshots (parent) where parent is not null`.execute(db);
+      await sql`
+        create table operations (
+          id text primary key,
+          sandbox_id text not null references sandboxes (id),
+          kind text not null,
+          epoch bigint not null,
+          input jsonb not null,
+          started_at timestamptz(3) not null,
+          ended_at timestamptz(3),
+          outcome text,
+          error_code text,
+          check ((ended_at is null) = (outcome is null))
+        )`.execute(db);
+      await sql`create index operations_sandbox on operations (sandbox_id, started_at)`.execute(db);
+      await sql`
+        create table api_keys (
+          id text primary key,
+          prefix text not null,
+          sha256 bytea not null,
+          created_at timestamptz(3) not null
+        )`.execute(db);
+    },
+  },
+};

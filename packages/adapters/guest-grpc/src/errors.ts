@@ -1,0 +1,119 @@
+/**
+ * How a failed call becomes an `AppError`. Three sources, told apart in this order: our own limit or the caller's signal
+ * ended it; the channel is gone, with the one reason that all its calls share; the agent answered with a gRPC status,
+ * which the tables here translate. Text from the guest is hostile and passes `inert` before a person may see it.
+ */
+
+import { AppError, type ErrorCode } from '@space/core';
+import { StatusError } from './exchange.ts';
+
+/** gRPC's status codes, by their numbers. */
+const STATUS_NAMES = [
+  'OK',
+  'CANCELLED',
+  'UNKNOWN',
+  'INVALID_ARGUMENT',
+  'DEADLINE_EXCEEDED',
+  'NOT_FOUND',
+  'ALREADY_EXISTS',
+  'PERMISSION_DENIED',
+  'RESOURCE_EXHAUSTED',
+  'FAILED_PRECONDITION',
+  'ABORTED',
+  'OUT_OF_RANGE',
+  'UNIMPLEMENTED',
+  'INTERNAL',
+  'UNAVAILABLE',
+  'DATA_LOSS',
+  'UNAUTHENTICATED',
+] as const;
+type StatusName = Exclude<(typeof STATUS_NAMES)[number], 'OK'>;
+
+/** What a status means where nothing more special is said. */
+const COMMON: Readonly<Record<StatusName, ErrorCode>> = {
+  CANCELLED: 'link_lost',
+  UNKNOWN: 'internal',
+  INVALID_ARGUMENT: 'bad_request',
+  DEADLINE_EXCEEDED: 'timed_out',
+  NOT_FOUND: 'not_found',
+  ALREADY_EXISTS: 'name_taken',
+  PERMISSION_DENIED: 'internal',
+  RESOURCE_EXHAUSTED: 'guest_full',
+  FAILED_PRECONDITION: 'wrong_state',
+  ABORTED: 'link_lost',
+  OUT_OF_RANGE: 'bad_request',
+  UNIMPLEMENTED: 'snapshot_unfit',
+  INTERNAL: 'internal',
+  UNAVAILABLE: 'link_lost',
+  DATA_LOSS: 'internal',
+  UNAUTHENTICATED: 'internal',
+};
+
+export type CallKind = 'machine' | 'identity' | 'start' | 'running' | 'process' | 'file';
+
+const SPECIAL: Readonly<Record<CallKind, Partial<Record<StatusName, ErrorCode>>>> = {
+  machine: {},
+  identity: {
+    UNKNOWN: 'restore_failed',
+    INVALID_ARGUMENT: 'restore_failed',
+    FAILED_PRECONDITION: 'restore_failed',
+    RESOURCE_EXHAUSTED: 'restore_failed',
+    INTERNAL: 'restore_failed',
+    PERMISSION_DENIED: 'restore_failed',
+  },
+  start: {
+    INVALID_ARGUMENT: 'command_not_started',
+    NOT_FOUND: 'command_not_started',
+    PERMISSION_DENIED: 'command_not_started',
+    FAILED_PRECONDITION: 'command_not_started',
+  },
+  // A stream that had begun ends with an exit or is interrupted: no status says anything about the command.
+  running: {
+    INVALID_ARGUMENT: 'agent_lost',
+    NOT_FOUND: 'agent_lost',
+    PERMISSION_DENIED: 'agent_lost',
+    FAILED_PRECONDITION: 'agent_lost',
+    ALREADY_EXISTS: 'agent_lost',
+    RESOURCE_EXHAUSTED: 'agent_lost',
+    DEADLINE_EXCEEDED: 'agent_lost',
+    UNKNOWN: 'agent_lost',
+    INTERNAL: 'agent_lost',
+    DATA_LOSS: 'agent_lost',
+  },
+  process: {},
+  file: {
+    NOT_FOUND: 'file_not_found',
+    PERMISSION_DENIED: 'file_denied',
+    FAILED_PRECONDITION: 'file_wrong_type',
+  },
+};
+
+/** The error of a status that the agent sent, or of a stream that broke while the session lives on. */
+export function errorOfCall(kind: CallKind, thrown: unknown): AppError {
+  if (thrown instanceof AppError) return thrown;
+  if (!(thrown instanceof StatusError)) {
+    const what = thrown instanceof Error ? inert(thrown.message) : '';
+    return new AppError('link_lost', `The call to the agent broke off: ${what}.`, { cause: thrown });
+  }
+  const name = STATUS_NAMES[thrown.status] ?? 'UNKNOWN';
+  const code = name === 'OK' ? 'internal' : (SPECIAL[kind][name] ?? COMMON[name]);
+  return new AppError(code, inert(thrown.message) || `The agent answered ${name}.`, { cause: thrown });
+}
+
+/** A reply that breaks the contract. */
+export function brokenContract(what: string): AppError {
+  return new AppError('link_lost', `The agent broke the contract: ${what}.`);
+}
+
+const MAX_TEXT = 300;
+/** White space, control characters, and those that reorder or hide text. */
+const ACTIVE = /[\s\p{Cc}\p{Cf}\p{Co}\p{Cs}]+/gu;
+
+/** Text of the guest as it may be shown: one bounded line without control characters. */
+export function inert(text: string): string {
+  const line = text
+    .slice(0, 4 * MAX_TEXT)
+    .replace(ACTIVE, ' ')
+    .trim();
+  return line.length > MAX_TEXT ? `${line.slice(0, MAX_TEXT).toWellFormed()}…` : line;
+}

@@ -1,0 +1,41 @@
+import { expect, it } from 'vitest';
+import { kernelCommandLine, machineFacts, tscKhzOf, vmmArguments } from './command-line.ts';
+
+const OPTIONS = {
+  vmm: { argv: ['/vmm'], digest: 'v', version: '10' },
+  kernel: { vmlinux: '/vmlinux', digest: 'k' },
+  initramfs: { path: '/initramfs', digest: 'i' },
+  runDir: '/run/x',
+  accelerator: 'tcg',
+} as const;
+
+it('says nothing of size, memory, disk or kernel: one process serves every VM', () => {
+  const words = vmmArguments('tcg', 'restore');
+  expect(words).toContain('--preconfig');
+  expect(words.filter((word) => /^-(m|kernel|initrd|append|blockdev|object)$/.test(word))).toEqual([]);
+});
+
+it('gives the VM no network, no default device, no reboot, and denies the VMM to spawn', () => {
+  const text = vmmArguments('tcg', 'boot').join(' ');
+  for (const part of ['-nodefaults', '-no-user-config', '-no-reboot', 'spawn=deny']) expect(text).toContain(part);
+  expect(text).not.toMatch(/net|nic/);
+  expect(text).not.toContain('-incoming');
+});
+
+it('tells the kernel the rate of the TSC under TCG only', () => {
+  expect(kernelCommandLine('tcg', 2_600_000)).toContain('tsc_early_khz=2600000 lpj=10400000');
+  expect(kernelCommandLine('kvm', 2_600_000)).not.toMatch(/tsc|lpj|mitigations/);
+});
+
+it('has the same machine facts on every host under TCG', () => {
+  expect(machineFacts(OPTIONS)).toEqual(machineFacts({ ...OPTIONS, runDir: '/elsewhere' }));
+  expect(machineFacts(OPTIONS)).toMatchObject({ vmmBuild: 'v', kernelDigest: 'k', initramfsDigest: 'i' });
+  expect(machineFacts(OPTIONS).machine).not.toMatch(/tsc|lpj/);
+});
+
+it.each([
+  ['the nominal rate', 'model name\t: Xeon CPU @ 2.60GHz\ncpu MHz\t\t: 3400.0\n', 2_600_000],
+  ['the present rate', 'model name\t: AMD EPYC\ncpu MHz\t\t: 2596.130\n', 2_596_130],
+])('takes %s from cpuinfo', (_name, cpuinfo, khz) => {
+  expect(tscKhzOf(cpuinfo)).toBe(khz);
+});

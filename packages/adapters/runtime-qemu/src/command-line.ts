@@ -1,0 +1,108 @@
+/**
+ * How QEMU is started and what the guest's machine is: pure text. One command line serves every VM and every size. QEMU
+ * starts in its preconfig state, in which size, memory and disk are still open and are given over QMP (`machine-setup.ts`);
+ * that is what lets a process be started before anybody knows for whom.
+ *
+ * Invariant: whatever shapes device state is in `machineFacts`, or in the digest of the VMM.
+ */
+import { cpus } from 'node:os';
+import type { MachineFacts } from '@space/core';
+import type { Accelerator, QemuRuntimeOptions } from './options.ts';
+
+/** Names below the VMM's own folder, which is its working directory. */
+export const SOCKETS = { qmp: 'qmp', console: 'console', control: 'control', traffic: 'traffic', incoming: 'incoming' };
+
+const SERIAL_ID = 'serial';
+/** Of the device that has the guest ports, among QEMU's objects. */
+export const SERIAL_PATH = `/machine/peripheral/${SERIAL_ID}`;
+
+/** TCG sizes its translation buffers for so many vCPUs when it starts; the VM's own number comes later. */
+const MAX_TCG_VCPUS = 8;
+
+/**
+ * Option ROMs are off and qboot is the firmware: it hands over to the kernel's PVH entry at once. ACPI tells the kernel
+ * where the virtio devices are (Debian's cannot be told on its command line). Without PIT and PIC it hangs.
+ */
+const MACHINE =
+  'microvm,x-option-roms=off,acpi=on,pit=on,pic=on,rtc=on,isa-serial=on,pcie=off,usb=off,auto-kernel-cmdline=off,' +
+  'dump-guest-core=off,mem-merge=off';
+
+/**
+ * Under TCG the model is explicit, so that it is the same on every host: x86-64-v2 with what speeds up cryptography.
+ * The vendor is AMD: for an Intel one the kernel isolates its page tables, which makes emulated system calls twenty times
+ * slower. AVX is left out: emulated, it makes the C library's memcpy five times slower.
+ */
+const TCG_CPU =
+  'qemu64,-svm,+ssse3,+sse4.1,+sse4.2,+popcnt,+movbe,+abm,+bmi1,+bmi2,+fsgsbase,+rdtscp,+aes,+pclmulqdq,+sha-ni,' +
+  '+rdrand,+rdseed';
+
+export function vmmArguments(accelerator: Accelerator, mode: 'boot' | 'restore'): string[] {
+  return [
+    ...['-M', MACHINE, '-bios', 'qboot.rom', '-accel', accelerator, '-cpu', cpuOption(accelerator)],
+    ...(accelerator === 'tcg' ? ['-smp', `1,maxcpus=${MAX_TCG_VCPUS}`] : []),
+    ...['-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-S', '--preconfig'],
+    ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
+    ...['-global', 'virtio-mmio.force-legacy=false'],
+    ...socketServer(SOCKETS.qmp),
+    ...['-mon', `chardev=${SOCKETS.qmp},mode=control`],
+    ...socketServer(SOCKETS.console),
+    ...['-serial', `chardev:${SOCKETS.console}`],
+    ...['-device', 'virtio-blk-device,drive=disk'],
+    ...['-device', `virtio-serial-device,id=${SERIAL_ID},max_ports=3`],
+    ...guestPort(SOCKETS.control, 1),
+    ...guestPort(SOCKETS.traffic, 2),
+    ...(mode === 'restore' ? ['-incoming', 'defer'] : []),
+  ];
+}
+
+/** QEMU listens, goes on when nobody is connected, and takes the next client when one leaves. */
+function socketServer(name: string): string[] {
+  return ['-chardev', `socket,id=${name},path=${name},server=on,wait=off`];
+}
+
+function guestPort(name: string, number: number): string[] {
+  return [...socketServer(name), '-device', `virtserialport,chardev=${name},name=${name},nr=${number}`];
+}
+
+/** What the kernel of every VM gets; it outlives the boot inside snapshots. */
+const KERNEL_ARGUMENTS = 'console=ttyS0 quiet panic=-1 reboot=triple';
+
+/**
+ * Under TCG on a busy host the calibration of the TSC fails and the boot hangs: the kernel is told the rate. Retpolines
+ * and the like guard against speculation, which an emulated CPU does not do.
+ */
+export function kernelCommandLine(accelerator: Accelerator, tscKhz: number): string {
+  if (accelerator === 'kvm') return KERNEL_ARGUMENTS;
+  const loopsPerJiffy = Math.floor((tscKhz * 1000) / 250);
+  return `${KERNEL_ARGUMENTS} mitigations=off no_timer_check tsc_early_khz=${tscKhz} lpj=${loopsPerJiffy}`;
+}
+
+export function machineFacts(options: QemuRuntimeOptions): MachineFacts {
+  return {
+    runtime: 'qemu',
+    vmmBuild: options.vmm.digest,
+    machine: `${MACHINE} qboot virtio-mmio(serial-isa,blk,serial[control,traffic]) ${KERNEL_ARGUMENTS}`,
+    cpuModel: options.accelerator === 'tcg' ? TCG_CPU : hostCpu(),
+    accelerator: options.accelerator,
+    kernelDigest: options.kernel.digest,
+    initramfsDigest: options.initramfs.digest,
+  };
+}
+
+function cpuOption(accelerator: Accelerator): string {
+  return accelerator === 'tcg' ? TCG_CPU : 'host,migratable=on';
+}
+
+/** Under KVM the guest sees the host's CPU, so a snapshot needs the same one. */
+function hostCpu(): string {
+  return `host: ${cpus()[0]?.model ?? 'unknown'}`;
+}
+
+/** The rate of the host's TSC, which is the guest's under TCG. `cpuinfo` is the text of /proc/cpuinfo. */
+export function tscKhzOf(cpuinfo: string): number {
+  const nominal = /^model name\s*:.*@ ([\d.]+)GHz/m.exec(cpuinfo)?.[1];
+  if (nominal !== undefined) return Math.round(Number(nominal) * 1_000_000);
+  const current = /^cpu MHz\s*:\s*([\d.]+)/m.exec(cpuinfo)?.[1];
+  if (current !== undefined) return Math.round(Number(current) * 1000);
+  throw new Error('/proc/cpuinfo does not tell the rate of the CPU');
+}

@@ -1,0 +1,89 @@
+/**
+ * Device state, out of a stopped VMM and into a new one, by QEMU's migration. Memory is not in it: it is a shared file,
+ * which migration skips (`x-ignore-shared`). State goes through unix sockets; nothing is spawned.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import type { Qmp, QmpEvent } from './qmp.ts';
+import type { RunFolder } from './run-folder.ts';
+import { collectOnce, connectUnix } from './sockets.ts';
+
+/** A VM has some 150 KB of it. */
+export const MAX_STATE_BYTES = 16 * 1024 * 1024;
+const LIMIT_MS = 10_000;
+
+const CAPABILITIES = {
+  capabilities: [
+    { capability: 'x-ignore-shared', state: true },
+    { capability: 'events', state: true },
+  ],
+};
+
+/** The vCPUs must be stopped. On failure the VM is as before. */
+export async function fetchDeviceState(qmp: Qmp, folder: RunFolder): Promise<Buffer> {
+  const collector = await collectOnce(folder.state, { maxBytes: MAX_STATE_BYTES, timeoutMs: LIMIT_MS });
+  try {
+    await migrate(qmp, () =>
+      Promise.all([
+        qmp.execute('migrate-set-capabilities', CAPABILITIES),
+        // Relative to the VMM's working directory.
+        qmp.execute('migrate', { uri: 'unix:../state' }),
+      ]),
+    );
+    return await collector.bytes;
+  } catch (thrown) {
+    if (!qmp.closed) await endMigration(qmp);
+    throw thrown;
+  } finally {
+    await collector.close();
+  }
+}
+
+/** For a VMM that waits for it (`-incoming defer`); the vCPUs stay stopped. */
+export async function sendDeviceState(qmp: Qmp, deviceState: Uint8Array, folder: RunFolder): Promise<void> {
+  await Promise.all([
+    qmp.execute('migrate-set-capabilities', CAPABILITIES),
+    qmp.execute('migrate-incoming', { uri: 'unix:incoming' }),
+  ]);
+  const socket = await connectUnix(folder.socket('incoming'));
+  // A VMM that refuses the state closes the socket; why is in the migration's end.
+  socket.on('error', () => {});
+  try {
+    await migrate(qmp, async () => socket.end(deviceState));
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Cancels a migration that is under way, e.g. one whose other side has died, and waits until it is over. */
+export async function endMigration(qmp: Qmp): Promise<void> {
+  const deadline = performance.now() + LIMIT_MS;
+  for (let cancelled = false; ; cancelled = true) {
+    const { status } = z.object({ status: z.string().optional() }).parse(await qmp.execute('query-migrate'));
+    if (status === undefined || OVER.has(status)) return;
+    if (!cancelled) await qmp.execute('migrate_cancel');
+    if (performance.now() > deadline) throw new Error(`The VMM does not end its migration (${status})`);
+    await sleep(2);
+  }
+}
+
+/** Starts a migration and waits until it is complete. */
+async function migrate(qmp: Qmp, start: () => Promise<unknown>): Promise<void> {
+  const giveUp = new AbortController();
+  const timer = setTimeout(() => giveUp.abort(), LIMIT_MS);
+  try {
+    const end = qmp.waitFor('the end of the migration', statusWhenOver, giveUp.signal);
+    const [status] = await Promise.all([end, start()]);
+    if (status !== 'completed') throw new Error(`The VMM reports its migration as ${status}`);
+  } finally {
+    clearTimeout(timer);
+    giveUp.abort();
+  }
+}
+
+const OVER = new Set(['none', 'completed', 'failed', 'cancelled']);
+
+function statusWhenOver({ name, data }: QmpEvent): string | undefined {
+  const { status } = data;
+  return name === 'MIGRATION' && typeof status === 'string' && OVER.has(status) ? status : undefined;
+}

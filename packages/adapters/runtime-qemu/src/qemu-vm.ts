@@ -1,0 +1,209 @@
+/**
+ * One running VM, whoever started its process. All that it says of the guest it reads back from QEMU.
+ *
+ * The QMP connection may break while the process lives; it is made anew at the next command. That the VM has ended is
+ * known from its process alone.
+ */
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AppError, type ErrorCode, type GuestPort, type Vm, type VmEnd, type VmRecord } from '@space/core';
+import { z } from 'zod';
+import { ByteRing, harmlessTail } from './byte-ring.ts';
+import { fetchDeviceState } from './device-state.ts';
+import type { Launched } from './launch.ts';
+import { portsAtRest } from './port-queues.ts';
+import { clearPort, PortStream } from './port-stream.ts';
+import { isAlive, killProcess } from './process-identity.ts';
+import { Qmp } from './qmp.ts';
+import { RunFolder } from './run-folder.ts';
+import { connectUnix } from './sockets.ts';
+
+const CONSOLE_BYTES = 64 * 1024;
+/** A dead process closes its console at once. */
+const CONSOLE_END_MS = 500;
+const POLL_MS = 200;
+const RECONNECT_LIMIT_MS = 5_000;
+
+export class QemuVm implements Vm {
+  readonly record: VmRecord;
+  readonly ended: Promise<VmEnd>;
+  readonly #folder: RunFolder;
+  readonly #launched: Launched | null;
+  readonly #console = new ByteRing(CONSOLE_BYTES);
+  readonly #released = new AbortController();
+  readonly #ports = new Map<GuestPort, PortStream>();
+  readonly #cleared = new Set<GuestPort>();
+  #consoleSocket: Socket | null = null;
+  #qmp: Qmp;
+  /** Why the guest shut itself down, if it said so. */
+  #shutdown = '';
+  /** As the VMM last told of it by itself. */
+  #running: boolean | null = null;
+  #killed = false;
+  /** The state at the last checkpoint, while the vCPUs have not run since: QEMU saves it only once. */
+  #checkpointed: Uint8Array | null = null;
+
+  constructor(record: VmRecord, qmp: Qmp, launched: Launched | null, running: boolean) {
+    this.#running = running;
+    this.record = record;
+    this.#folder = new RunFolder(record.runDir);
+    this.#launched = launched;
+    this.#qmp = this.#attend(qmp);
+    this.ended = this.#watch();
+  }
+
+  /** The console's last part is lost when nobody listens; the guest is never held up by it. */
+  async openConsole(): Promise<void> {
+    const socket = await connectUnix(this.#folder.socket('console'));
+    socket.on('error', () => {});
+    socket.on('data', (chunk) => this.#console.push(chunk));
+    this.#consoleSocket = socket;
+  }
+
+  async run(): Promise<void> {
+    await this.#command('vm_lost', 'run', async (qmp) => {
+      this.#checkpointed = null;
+      await this.#switch(qmp, 'cont', true);
+      for (const port of this.#ports.values()) port.letGo();
+    });
+  }
+
+  async stop(): Promise<void> {
+    for (const port of this.#ports.values()) port.hold();
+    await this.#command('vm_lost', 'stop', async (qmp) => {
+      await this.#switch(qmp, 'stop', false);
+    });
+  }
+
+  async checkpoint(): Promise<Uint8Array> {
+    return await this.#command('snapshot_failed', 'checkpoint', async (qmp) => {
+      const [{ running }] = await Promise.all([queryStatus(qmp), portsAtRest(qmp)]);
+      if (running) throw new Error('The vCPUs are running');
+      this.#checkpointed ??= await fetchDeviceState(qmp, this.#folder);
+      return this.#checkpointed;
+    });
+  }
+
+  /** Takes the place of the connection before. Not between a checkpoint and its capture: QEMU tells the guest of it. */
+  async connect(port: GuestPort): Promise<Duplex> {
+    try {
+      await this.#disconnect(port);
+      const path = this.#folder.socket(port);
+      if (!this.#cleared.has(port)) await clearPort(path);
+      this.#cleared.add(port);
+      const stream = await PortStream.open(path, this.#running === false);
+      this.#ports.set(port, stream);
+      return stream;
+    } catch (cause) {
+      throw await this.#failure('link_lost', `connect to ${port}`, cause);
+    }
+  }
+
+  console(): string {
+    return this.#console.text();
+  }
+
+  async kill(): Promise<void> {
+    this.#killed = true;
+    if (this.#launched) await this.#launched.kill();
+    else await killProcess(this.record);
+    if (!this.#released.signal.aborted) await this.ended;
+  }
+
+  async release(): Promise<void> {
+    this.#released.abort();
+    await Promise.all([this.#disconnect('control'), this.#disconnect('traffic')]);
+    this.#qmp.close();
+    this.#consoleSocket?.destroy();
+    this.#launched?.disown();
+  }
+
+  /** QEMU takes the next connection to a port only after this one. */
+  async #disconnect(port: GuestPort): Promise<void> {
+    const stream = this.#ports.get(port);
+    if (!stream) return;
+    this.#ports.delete(port);
+    stream.letGo();
+    stream.destroy();
+    await stream.disconnected;
+  }
+
+  #attend(qmp: Qmp): Qmp {
+    qmp.onEvent(({ name, data: { reason } }) => {
+      if (name === 'RESUME') this.#running = true;
+      if (name === 'STOP') this.#running = false;
+      if (name === 'SHUTDOWN') this.#shutdown = ` after ${harmlessTail(String(reason), 50)}`;
+    });
+    return qmp;
+  }
+
+  /** QEMU tells of the change by an event before it answers. Without one, it is asked: a question costs vCPU time. */
+  async #switch(qmp: Qmp, command: 'cont' | 'stop', running: boolean): Promise<void> {
+    this.#running = null;
+    await qmp.execute(command);
+    this.#running ??= (await queryStatus(qmp)).running;
+    if (this.#running !== running) throw new Error(`The VMM accepted ${command} and did not do it`);
+  }
+
+  /** Runs commands of QMP, connecting anew where needed; what goes wrong becomes `code`, or `vm_lost` when the VM is dead. */
+  async #command<T>(code: ErrorCode, what: string, action: (qmp: Qmp) => Promise<T>): Promise<T> {
+    try {
+      if (this.#qmp.closed) {
+        const socket = await connectUnix(this.#folder.socket('qmp'));
+        this.#qmp = this.#attend(await Qmp.open(socket, RECONNECT_LIMIT_MS));
+      }
+      return await action(this.#qmp);
+    } catch (cause) {
+      throw await this.#failure(code, what, cause);
+    }
+  }
+
+  async #failure(code: ErrorCode, what: string, cause: unknown): Promise<AppError> {
+    const why = harmlessTail(cause instanceof Error ? cause.message : String(cause));
+    if (await isAlive(this.record)) return new AppError(code, `Cannot ${what}: ${why}.`, { cause });
+    return new AppError('vm_lost', `The VM of ${this.record.lifeId} has ended.`, { cause });
+  }
+
+  /** A VM that was let go of is not watched any more: then this never settles. */
+  async #watch(): Promise<VmEnd> {
+    const how = this.#launched ? await this.#launched.exited : await this.#pollForEnd();
+    if (how === null || this.#released.signal.aborted) return new Promise<never>(() => {});
+    this.#qmp.close();
+    const remains = await this.#tidy();
+    const complaints = this.#launched?.complaints() ?? '';
+    const detail = `The VMM ${how}${this.#shutdown}. ${complaints} ${remains}`.trim();
+    return { cause: this.#killed ? 'killed' : 'exited', detail };
+  }
+
+  /** Takes in what the console still holds, and removes the folder of the dead process. */
+  async #tidy(): Promise<string> {
+    const console = this.#consoleSocket;
+    if (console && !console.closed) {
+      await Promise.race([new Promise((resolve) => console.once('close', resolve)), sleep(CONSOLE_END_MS)]);
+    }
+    console?.destroy();
+    for (const port of this.#ports.values()) port.destroy();
+    try {
+      await this.#folder.remove();
+      return '';
+    } catch (thrown) {
+      return `Its folder could not be removed: ${thrown}`;
+    }
+  }
+
+  async #pollForEnd(): Promise<string | null> {
+    const { signal } = this.#released;
+    while (!signal.aborted) {
+      if (!(await isAlive(this.record))) return 'ended';
+      await sleep(POLL_MS, undefined, { signal, ref: false }).catch(() => {});
+    }
+    return null;
+  }
+}
+
+const statusSchema = z.object({ status: z.string().max(50), running: z.boolean() });
+
+export async function queryStatus(qmp: Qmp): Promise<{ readonly status: string; readonly running: boolean }> {
+  return statusSchema.parse(await qmp.execute('query-status'));
+}

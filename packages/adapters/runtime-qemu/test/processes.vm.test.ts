@@ -1,0 +1,188 @@
+/** What the suite of all runtimes does not ask: processes, files, limits and failures of real VMMs. */
+import { execFile } from 'node:child_process';
+import { access, readdir, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AppError, type Vm, type VmRecord, type VmSpec } from '@space/core';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { openQemuRuntime, probeAccelerator } from '../src/index.ts';
+import { identify, killProcess } from '../src/process-identity.ts';
+import { openQemuWorld, type QemuWorld } from './qemu-world.ts';
+import { floodingGuest, panickingGuest } from './tiny-guest.ts';
+
+let world: QemuWorld;
+let point: { readonly life: VmSpec; readonly deviceState: Uint8Array };
+
+beforeAll(async () => {
+  world = await openQemuWorld();
+  const life = await world.newLife();
+  const vm = await world.runtime.boot(life);
+  await world.remember(vm, 'first');
+  await vm.stop();
+  const deviceState = await vm.checkpoint();
+  point = { life: await world.copyLife(life), deviceState };
+  await vm.kill();
+});
+afterEach(async () => {
+  for (const record of await world.runtime.survivors()) await killProcess(record);
+});
+afterAll(async () => {
+  await world?.close();
+});
+
+async function start(): Promise<Vm> {
+  return await world.runtime.restore(await world.copyLife(point.life), point.deviceState);
+}
+
+async function bootWith(initramfs: Buffer): Promise<Vm> {
+  const path = join(world.folder, 'initramfs');
+  await writeFile(path, initramfs);
+  const runtime = await openQemuRuntime({ ...world.options, spares: 0, initramfs: { path, digest: 'test' } });
+  return await runtime.boot(await world.newLife());
+}
+
+async function failureOf(outcome: Promise<unknown>): Promise<AppError> {
+  const thrown = await outcome.then(
+    () => null,
+    (reason: unknown) => reason,
+  );
+  if (thrown instanceof AppError) return thrown;
+  throw new Error(`expected an AppError, not ${thrown}`, { cause: thrown });
+}
+
+it('runs the VMM without privileges, network, environment or core files, first in line for the OOM killer', async () => {
+  const { record } = await start();
+  const proc = `/proc/${record.pid}`;
+  const status = await readFile(`${proc}/status`, 'utf8');
+  expect(status).toMatch(/^Uid:\s+64321\s+64321\s+64321\s+64321$/m);
+  expect(status).toMatch(/^Groups:\s*$/m);
+  expect(status).toMatch(/^CapEff:\s+0+$/m);
+  expect(status).toMatch(/^NoNewPrivs:\s+1$/m);
+  expect(status).toMatch(/^Seccomp:\s+2$/m);
+  expect(await readFile(`${proc}/limits`, 'utf8')).toMatch(/^Max core file size\s+0\s+0/m);
+  expect(await readFile(`${proc}/oom_score_adj`, 'utf8')).toBe('500\n');
+  expect(await readFile(`${proc}/environ`, 'utf8')).toBe('');
+  expect(await readlink(`${proc}/ns/net`)).not.toBe(await readlink('/proc/self/ns/net'));
+  expect((await stat(record.runDir)).uid).toBe(0);
+});
+
+it('takes snapshots that restore while bytes pour into a port and out of it', async () => {
+  let vm = await start();
+  let life: VmSpec = point.life;
+  for (let cycle = 0; cycle < 10; cycle++) {
+    await vm.run();
+    const port = await vm.connect('control');
+    port.on('error', () => {});
+    port.resume();
+    const pour = setInterval(() => port.writableLength < 1_000_000 && port.write(Buffer.alloc(50_000)), 1);
+    await sleep(20);
+    await vm.stop();
+    const deviceState = await vm.checkpoint();
+    await sleep(20);
+    life = await world.copyLife(lifeOf(vm, life));
+    clearInterval(pour);
+    await vm.kill();
+    vm = await world.runtime.restore(life, deviceState);
+  }
+  await vm.run();
+  expect(await world.recall(vm)).toBe('first');
+});
+
+/** The files of a VM, found by its open disk: the world names them by life. */
+function lifeOf(vm: Vm, like: VmSpec): VmSpec {
+  const path = join(world.folder, 'lives', vm.record.lifeId);
+  return { ...like, lifeId: vm.record.lifeId, files: { disk: `${path}.disk`, memory: `${path}.memory` } };
+}
+
+it('is adopted after the process that started it was killed', async () => {
+  const life = await world.copyLife(point.life);
+  const order = join(world.folder, 'order.json');
+  const deviceState = Buffer.from(point.deviceState).toString('base64');
+  await writeFile(order, JSON.stringify({ options: world.options, life, deviceState }));
+  const record = await new Promise<VmRecord>((resolve) => {
+    execFile(process.execPath, [join(import.meta.dirname, 'start-vm.ts'), order], (_killed, stdout) =>
+      resolve(JSON.parse(stdout)),
+    );
+  });
+  const second = await world.reopen();
+  expect(await second.survivors()).toEqual([record]);
+  expect((await readdir(world.options.runDir)).filter((name) => name.startsWith('spare'))).toHaveLength(1);
+  const adopted = await second.adopt(record);
+  if (!adopted) throw new Error('the VM is gone');
+  expect(await world.recall(adopted)).toBe('first');
+  process.kill(record.pid, 'SIGKILL');
+  expect(await adopted.ended).toMatchObject({ cause: 'exited' });
+  expect(await second.survivors()).toEqual([]);
+});
+
+it('is not held up, and holds nothing up, by a guest that prints for ever', async () => {
+  const vm = await bootWith(floodingGuest('flood \x1b[2J\n'));
+  await expect.poll(() => vm.console().length, { timeout: 60_000 }).toBeGreaterThan(60_000);
+  expect(vm.console().length).toBeLessThanOrEqual(64 * 1024);
+  const from = performance.now();
+  await vm.stop();
+  await vm.run();
+  expect(performance.now() - from).toBeLessThan(2_000);
+  expect((await readdir(join(vm.record.runDir, 'vmm'))).sort()).toEqual(['console', 'control', 'qmp', 'traffic']);
+  await vm.kill();
+});
+
+it('tells why a VM ended by itself, and keeps its last words', async () => {
+  const vm = await bootWith(panickingGuest());
+  const end = await vm.ended;
+  expect(end.cause).toBe('exited');
+  expect(end.detail).toContain('guest-reset');
+  expect(vm.console()).toContain('Kernel panic');
+  await expect(access(vm.record.runDir)).rejects.toThrow('ENOENT');
+});
+
+it.each(['disk', 'memory'] as const)('fails a restore without its %s file, and leaves nothing behind', async (file) => {
+  const life = await world.copyLife(point.life);
+  await rm(life.files[file]);
+  const failure = await failureOf(world.runtime.restore(life, point.deviceState));
+  expect(failure.code).toBe('restore_failed');
+  expect(failure.message).toMatch(/no such file/i);
+  expect(await world.runtime.survivors()).toEqual([]);
+});
+
+it('fails a boot without its kernel, and says so', async () => {
+  const kernel = { vmlinux: '/no/such/kernel', digest: 'test' };
+  const runtime = await openQemuRuntime({ ...world.options, spares: 0, kernel });
+  const failure = await failureOf(runtime.boot(await world.newLife()));
+  expect(failure.code).toBe('boot_failed');
+  expect(failure.message).toContain('/no/such/kernel');
+  expect(await runtime.survivors()).toEqual([]);
+});
+
+it('ends a VMM that hangs while starting when the caller gives up', async () => {
+  const vmm = { argv: ['/bin/sh', '-c', 'exec sleep 600'], digest: 'test', version: 'test' };
+  const runtime = await openQemuRuntime({ ...world.options, spares: 0, vmm });
+  const failure = await failureOf(runtime.boot(await world.newLife(), AbortSignal.timeout(300)));
+  expect(failure.code).toBe('boot_failed');
+  expect(await runtime.survivors()).toEqual([]);
+});
+
+it('goes on without a spare that died', async () => {
+  await world.runtime.sparesSettled();
+  const spare = (await readdir(world.options.runDir)).find((name) => name.startsWith('spare'));
+  const { pid } = JSON.parse(await readFile(join(world.options.runDir, spare ?? '', 'vmm.json'), 'utf8'));
+  const identity = await identify(pid);
+  if (!identity) throw new Error('the spare is not there');
+  await killProcess(identity);
+  await expect.poll(() => readdir(world.options.runDir), { timeout: 5_000 }).not.toContain(spare);
+  const vm = await start();
+  await vm.run();
+  expect(await world.recall(vm)).toBe('first');
+});
+
+it('finds an accelerator by running a VM, and remembers what it found', async () => {
+  const cacheFile = join(world.folder, 'accelerator.json');
+  const options = { ...world.options, workDir: join(world.folder, 'probe'), cacheFile };
+  const found = await probeAccelerator(options);
+  expect(['kvm', 'tcg']).toContain(found.name);
+  expect(found.name === 'kvm' || (found.reason !== '' && found.remedy !== null)).toBe(true);
+  const from = performance.now();
+  expect(await probeAccelerator(options)).toEqual(found);
+  expect(performance.now() - from).toBeLessThan(100);
+  expect(await readdir(options.workDir).catch(() => [])).toEqual([]);
+});

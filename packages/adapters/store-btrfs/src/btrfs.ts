@@ -1,0 +1,128 @@
+/**
+ * Btrfs by ioctl: subvolumes, snapshots, syncs and space. Layouts are those of the kernel's `linux/btrfs.h`; each function
+ * opens what it needs and closes it again, so that nothing of ours keeps a vault busy.
+ */
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
+import { ioctl } from './kernel.ts';
+
+const MAGIC = 0x94;
+const WRITE = 1;
+const READ = 2;
+
+function request(direction: number, number: number, sizeBytes: number): number {
+  return ((direction << 30) | (sizeBytes << 16) | (MAGIC << 8) | number) >>> 0;
+}
+
+/** `struct btrfs_ioctl_vol_args` and `…_v2` are both one page, with the name at a different place. */
+const ARGUMENT_BYTES = 4096;
+const NAME_OFFSET_V1 = 8;
+const NAME_OFFSET_V2 = 56;
+const SUBVOLUME_READ_ONLY = 2n;
+
+const SYNC = request(0, 8, 0);
+const RESIZE = request(WRITE, 3, ARGUMENT_BYTES);
+const SNAPSHOT_DESTROY = request(WRITE, 15, ARGUMENT_BYTES);
+const SPACE_INFO = request(READ | WRITE, 20, 16);
+const WAIT_SYNC = request(WRITE, 22, 8);
+const SNAPSHOT_CREATE_V2 = request(WRITE, 23, ARGUMENT_BYTES);
+const START_SYNC = request(READ, 24, 8);
+const SUBVOLUME_CREATE_V2 = request(WRITE, 24, ARGUMENT_BYTES);
+const SUBVOLUME_SET_FLAGS = request(WRITE, 26, 8);
+
+async function withFolder<T>(path: string, use: (fd: number) => Promise<T>): Promise<T> {
+  await using folder = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
+  return await use(folder.fd);
+}
+
+/** Fails with EEXIST when the path is taken. */
+export async function createSubvolume(path: string): Promise<void> {
+  const argument = Buffer.alloc(ARGUMENT_BYTES);
+  argument.write(basename(path), NAME_OFFSET_V2);
+  await withFolder(dirname(path), (fd) => ioctl(fd, 'SUBVOL_CREATE', SUBVOLUME_CREATE_V2, argument, path));
+}
+
+/** A writable snapshot of `source` at `path`, holding all that was written to `source` before. EEXIST when it is taken. */
+export async function snapshotSubvolume(source: string, path: string): Promise<void> {
+  const argument = Buffer.alloc(ARGUMENT_BYTES);
+  argument.write(basename(path), NAME_OFFSET_V2);
+  await withFolder(source, (sourceFd) => {
+    argument.writeBigInt64LE(BigInt(sourceFd), 0);
+    return withFolder(dirname(path), (fd) => ioctl(fd, 'SNAP_CREATE', SNAPSHOT_CREATE_V2, argument, path));
+  });
+}
+
+export async function setReadOnly(path: string): Promise<void> {
+  const argument = Buffer.alloc(8);
+  argument.writeBigUInt64LE(SUBVOLUME_READ_ONLY);
+  await withFolder(path, (fd) => ioctl(fd, 'SUBVOL_SETFLAGS', SUBVOLUME_SET_FLAGS, argument, path));
+}
+
+/** Unlinks the subvolume, read-only or not; the kernel frees its space in the background. ENOENT when there is none. */
+export async function deleteSubvolume(path: string): Promise<void> {
+  const argument = Buffer.alloc(ARGUMENT_BYTES);
+  argument.write(basename(path), NAME_OFFSET_V1);
+  await withFolder(dirname(path), (fd) => ioctl(fd, 'SNAP_DESTROY', SNAPSHOT_DESTROY, argument, path));
+}
+
+/** Writes out all dirty data of the whole file system and commits. */
+export async function syncFileSystem(path: string): Promise<void> {
+  await withFolder(path, (fd) => ioctl(fd, 'SYNC', SYNC, null, path));
+}
+
+/** Commits the running transaction: all metadata changes so far, and no data that is still dirty, are then durable. */
+export async function commitTransaction(path: string): Promise<void> {
+  const transaction = Buffer.alloc(8);
+  await withFolder(path, async (fd) => {
+    await ioctl(fd, 'START_SYNC', START_SYNC, transaction, path);
+    await ioctl(fd, 'WAIT_SYNC', WAIT_SYNC, transaction, path);
+  });
+}
+
+/** Lets the file system use the whole of a device that has grown. */
+export async function growToDevice(path: string): Promise<void> {
+  const argument = Buffer.alloc(ARGUMENT_BYTES);
+  argument.write('max', NAME_OFFSET_V1);
+  await withFolder(path, (fd) => ioctl(fd, 'RESIZE', RESIZE, argument, path));
+}
+
+export interface BlockGroupSpace {
+  readonly kind: 'data' | 'metadata' | 'system' | 'global_reserve';
+  /** Bytes on the device for each byte stored: 2 for DUP. */
+  readonly copies: number;
+  readonly totalBytes: number;
+  readonly usedBytes: number;
+}
+
+/** More kinds than any file system has (data, metadata, system, global reserve; twice during a conversion). */
+const MAX_SPACES = 16;
+const SPACE_HEADER_BYTES = 16;
+const SPACE_ENTRY_BYTES = 24;
+
+/** The allocator's own view: how much of the device is given to which kind of block, and how full that is. */
+export async function readBlockGroups(path: string): Promise<readonly BlockGroupSpace[]> {
+  const argument = Buffer.alloc(SPACE_HEADER_BYTES + MAX_SPACES * SPACE_ENTRY_BYTES);
+  argument.writeBigUInt64LE(BigInt(MAX_SPACES), 0);
+  await withFolder(path, (fd) => ioctl(fd, 'SPACE_INFO', SPACE_INFO, argument, path));
+  const count = Number(argument.readBigUInt64LE(8));
+  return Array.from({ length: count }, (_, index) => {
+    const offset = SPACE_HEADER_BYTES + index * SPACE_ENTRY_BYTES;
+    const flags = argument.readBigUInt64LE(offset);
+    return {
+      kind: kindOf(flags),
+      copies: (flags & DUPLICATED) === 0n ? 1 : 2,
+      totalBytes: Number(argument.readBigUInt64LE(offset + 8)),
+      usedBytes: Number(argument.readBigUInt64LE(offset + 16)),
+    };
+  });
+}
+
+const DUPLICATED = 1n << 5n;
+const GLOBAL_RESERVE = 1n << 49n;
+
+function kindOf(flags: bigint): BlockGroupSpace['kind'] {
+  if ((flags & GLOBAL_RESERVE) !== 0n) return 'global_reserve';
+  if ((flags & 1n) !== 0n) return 'data';
+  return (flags & 2n) === 0n ? 'metadata' : 'system';
+}

@@ -1,0 +1,15 @@
+/**
+ * Getting a life ready for a capture. The snapshot ioctl first writes out the life's dirty data and then commits, and the VM
+ * stands still for both; so both are done beforehand, while it runs, and the capture finds little left.
+ */
+import { open } from 'node:fs/promises';
+import type { LifeFiles } from '@space/core';
+import { syncFileSystem } from './btrfs.ts';
+
+export async function flushFiles(root: string, files: LifeFiles): Promise<void> {
+  for (const path of [files.memory, files.disk]) {
+    await using file = await open(path, 'r');
+    await file.datasync();
+  }
+  await syncFileSystem(root);
+}

@@ -1,0 +1,43 @@
+/** Template disks, imported once per vault. */
+import { execFile } from 'node:child_process';
+import { chmod, chown, rename, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { commitTransaction, createSubvolume, setReadOnly, syncFileSystem } from './btrfs.ts';
+import { removeSubvolume } from './cleanup.ts';
+import { DISK, type Layout } from './layout.ts';
+import type { FileOwner } from './life-files.ts';
+
+/** Copying a large image from a slow disk; beyond it something hangs. */
+const COPY_TIMEOUT_MS = 30 * 60 * 1000;
+const BYTES_PER_BLOCK = 512;
+
+/** What the image takes in the vault: its written blocks, not its length. */
+export async function imageBytes(sourcePath: string): Promise<number> {
+  return (await stat(sourcePath)).blocks * BYTES_PER_BLOCK;
+}
+
+/** The image appears whole, durable and read-only. */
+export async function copyImage(layout: Layout, digest: string, sourcePath: string, owner: FileOwner | null) {
+  const staged = layout.staged('images', digest);
+  await removeSubvolume(staged);
+  await createSubvolume(staged);
+  try {
+    const disk = join(staged, DISK);
+    // `cp` skips holes; Node's copyFile would write them out as zeros.
+    await promisify(execFile)('cp', ['--sparse=always', '--reflink=auto', '--', sourcePath, disk], {
+      timeout: COPY_TIMEOUT_MS,
+    });
+    await chmod(disk, 0o600);
+    // Lives are snapshots of the image and keep the owner.
+    if (owner !== null) await chown(disk, owner.uid, owner.gid);
+    await chmod(staged, 0o711);
+    await syncFileSystem(layout.root);
+    await setReadOnly(staged);
+    await rename(staged, layout.place('images', digest));
+  } catch (thrown) {
+    await removeSubvolume(staged);
+    throw thrown;
+  }
+  await commitTransaction(layout.root);
+}

@@ -1,0 +1,91 @@
+/**
+ * System calls that Node does not offer, called in libc through FFI: no process is spawned for a snapshot, a mount or a
+ * lock. Every call that can block runs on libuv's thread pool, so the event loop never waits for a disk.
+ *
+ * A failed call is a `SystemError` that looks like Node's own (`code`, `errno`, `syscall`), so that one table in
+ * `failures.ts` gives each errno its meaning.
+ */
+import koffi from 'koffi';
+
+const libc = koffi.load('libc.so.6');
+// `ioctl` is variadic in C; on Linux x86-64 and arm64 its third argument travels like a fixed one.
+const ioctlFunction = libc.func('int ioctl(int fd, unsigned long request, void *argument)');
+const mountFunction = libc.func(
+  'int mount(const char *source, const char *target, const char *type, unsigned long flags, const char *options)',
+);
+const umountFunction = libc.func('int umount2(const char *target, int flags)');
+const flockFunction = libc.func('int flock(int fd, int operation)');
+
+/** `EWOULDBLOCK` is another name of `EAGAIN`. */
+const ERRNO_NAMES = new Map(
+  Object.entries(koffi.os.errno)
+    .filter(([name]) => name !== 'EWOULDBLOCK')
+    .map(([name, value]) => [value, name]),
+);
+
+class SystemError extends Error {
+  override readonly name = 'SystemError';
+  readonly errno: number;
+  readonly code: string;
+  readonly syscall: string;
+
+  constructor(syscall: string, errno: number, subject: string) {
+    const code = ERRNO_NAMES.get(errno) ?? `errno ${errno}`;
+    super(`${code}: ${syscall} ${subject}`);
+    this.errno = errno;
+    this.code = code;
+    this.syscall = syscall;
+  }
+}
+
+type Argument = number | string | Uint8Array | null;
+
+/** Runs one libc function on the thread pool. `subject` says in errors what it was about. */
+function callAsync(
+  called: ReturnType<typeof libc.func>,
+  syscall: string,
+  subject: string,
+  args: Argument[],
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    called.async(...args, (failure: unknown, result: number) => {
+      // Read first: koffi hands over the errno of the worker thread only at the start of this callback.
+      const errno = koffi.errno();
+      if (failure) reject(failure);
+      else if (result < 0) reject(new SystemError(syscall, errno, subject));
+      else resolve();
+    });
+  });
+}
+
+/** `argument` is read and written in place; `name` is the ioctl's, for errors. */
+export function ioctl(fd: number, name: string, request: number, argument: Uint8Array | null, subject: string) {
+  return callAsync(ioctlFunction, name, subject, [fd, request, argument]);
+}
+
+export const MOUNT_NOSUID = 2;
+export const MOUNT_NODEV = 4;
+export const MOUNT_NOEXEC = 8;
+export const MOUNT_NOATIME = 1024;
+
+export function mountFileSystem(source: string, target: string, type: string, flags: number, options: string) {
+  return callAsync(mountFunction, 'mount', `${source} on ${target}`, [source, target, type, flags, options]);
+}
+
+/** Fails with EBUSY while anything on it is open; never lazy, which would be no close at all. */
+export function unmountFileSystem(target: string): Promise<void> {
+  return callAsync(umountFunction, 'umount', target, [target, 0]);
+}
+
+const LOCK_EXCLUSIVE_NOW = 2 | 4;
+
+/**
+ * Takes the advisory lock of an open file, or says that someone else has it. The kernel drops it with the last
+ * descriptor, hence also at `kill -9`; children do not inherit Node's descriptors.
+ */
+export function tryLock(fd: number): boolean {
+  if (flockFunction(fd, LOCK_EXCLUSIVE_NOW) === 0) return true;
+  const errno = koffi.errno();
+  if (ERRNO_NAMES.get(errno) === 'EAGAIN') return false;
+  throw new SystemError('flock', errno, `descriptor ${fd}`);
+}

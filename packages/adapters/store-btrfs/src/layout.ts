@@ -1,0 +1,73 @@
+/**
+ * Where things lie in a vault. All of it can be listed and rebuilt from names alone.
+ *
+ *     vault.json                    id, name, format; the id is also the file system's UUID
+ *     ballast                       space to fall back on when the vault is full
+ *     images/<digest>/              read-only subvolume: disk.img
+ *     lives/<lifeId>/               writable subvolume: disk.img, memory
+ *     points/<snapshotId>/          read-only subvolume: disk.img, memory, device.state, manifest.json
+ *     sandboxes/<sandboxId>.json    records
+ *
+ * A thing in the making has the prefix `.staged-` beside its final place: a read-only subvolume can be renamed within
+ * its folder but not moved to another one, and it must be read-only before it gets its name. No list shows staged
+ * things; opening the vault removes them.
+ *
+ * A life that started from a point also holds that point's `device.state` and `manifest.json`. They cost nothing, say
+ * where the life came from, and are overwritten when a capture of it is committed.
+ */
+import { join } from 'node:path';
+import { AppError } from '@space/core';
+
+export const DISK = 'disk.img';
+export const MEMORY = 'memory';
+export const DEVICE_STATE = 'device.state';
+export const MANIFEST = 'manifest.json';
+export const VAULT_FILE = 'vault.json';
+export const BALLAST = 'ballast';
+export const VAULT_FORMAT = 1;
+
+export const FOLDERS = ['images', 'lives', 'points', 'sandboxes'] as const;
+export type Folder = (typeof FOLDERS)[number];
+
+/** The VMM's user passes through to its life's files; what lies in the other folders is root's alone. */
+export const FOLDER_MODES: Readonly<Record<Folder, number>> = {
+  images: 0o700,
+  lives: 0o711,
+  points: 0o700,
+  sandboxes: 0o700,
+};
+export const ROOT_MODE = 0o711;
+
+const STAGED_PREFIX = '.staged-';
+/** Ids and digests; nothing that could leave its folder or look staged. */
+const SAFE_NAME = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
+
+export class Layout {
+  readonly root: string;
+
+  constructor(root: string) {
+    this.root = root;
+  }
+
+  folder(folder: Folder): string {
+    return join(this.root, folder);
+  }
+
+  place(folder: Folder, name: string): string {
+    return join(this.root, folder, safeName(name));
+  }
+
+  staged(folder: Folder, name: string): string {
+    return join(this.root, folder, STAGED_PREFIX + safeName(name));
+  }
+}
+
+export function isStaged(entry: string): boolean {
+  return entry.startsWith(STAGED_PREFIX);
+}
+
+function safeName(name: string): string {
+  if (!SAFE_NAME.test(name))
+    throw new AppError('bad_request', `${JSON.stringify(name)} cannot name a thing in a vault.`);
+  return name;
+}

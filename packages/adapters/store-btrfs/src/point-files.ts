@@ -1,0 +1,84 @@
+/**
+ * What makes a subvolume a point: a manifest of a known format, a device state with the digest that the manifest names,
+ * and a disk and memory of the lengths that it names. Checked before a point gets its name and at each use. The bytes of disk and
+ * memory themselves are guarded by Btrfs's checksums: a damaged block is an I/O error when it is read.
+ */
+import { createHash } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AppError, type PointManifest } from '@space/core';
+import { writeSynced } from './durable.ts';
+import { DEVICE_STATE, DISK, MANIFEST, MEMORY } from './layout.ts';
+import { parseManifest } from './manifest-file.ts';
+import type { StepHook } from './steps.ts';
+
+const BYTES_PER_MIB = 1024 * 1024;
+/** Far above any device state or manifest of ours: larger is damage, and is not read into memory. */
+const MAX_DEVICE_STATE_BYTES = 64 * BYTES_PER_MIB;
+const MAX_MANIFEST_BYTES = BYTES_PER_MIB;
+
+export interface ReadPoint {
+  readonly manifest: PointManifest;
+  readonly deviceState: Uint8Array;
+}
+
+/** Puts both files into the staged folder, durably; `snapshot_failed` if a later `readPointFiles` would refuse them. */
+export async function writePointFiles(folder: string, point: ReadPoint, step: StepHook): Promise<void> {
+  const { manifest, deviceState } = point;
+  const text = JSON.stringify(manifest, null, 2);
+  try {
+    parseManifest(text);
+    checkDeviceState(manifest, deviceState);
+    await checkLengths(folder, manifest);
+  } catch (thrown) {
+    throw new AppError('snapshot_failed', `${manifest.snapshotId} cannot be kept: ${reasonOf(thrown)}.`, {
+      cause: thrown,
+    });
+  }
+  await writeSynced(join(folder, DEVICE_STATE), deviceState);
+  await step('device_state_written');
+  await writeSynced(join(folder, MANIFEST), `${text}\n`);
+  await step('manifest_written');
+}
+
+/** Everything verified, or `snapshot_bad` with the reason. */
+export async function readPointFiles(folder: string, snapshotId: string): Promise<ReadPoint> {
+  try {
+    const manifest = parseManifest((await readBounded(join(folder, MANIFEST), MAX_MANIFEST_BYTES)).toString('utf8'));
+    if (manifest.snapshotId !== snapshotId) throw new Error(`its manifest is that of ${manifest.snapshotId}`);
+    const deviceState = await readBounded(join(folder, DEVICE_STATE), MAX_DEVICE_STATE_BYTES);
+    checkDeviceState(manifest, deviceState);
+    await checkLengths(folder, manifest);
+    return { manifest, deviceState };
+  } catch (thrown) {
+    throw new AppError('snapshot_bad', `The snapshot ${snapshotId} cannot be used: ${reasonOf(thrown)}.`, {
+      cause: thrown,
+    });
+  }
+}
+
+function reasonOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+async function readBounded(path: string, maxBytes: number): Promise<Buffer> {
+  const { size } = await stat(path);
+  if (size > maxBytes) throw new Error(`${path} has ${size} bytes, more than ${maxBytes}`);
+  return await readFile(path);
+}
+
+function checkDeviceState({ deviceState: named }: PointManifest, deviceState: Uint8Array): void {
+  if (deviceState.byteLength !== named.sizeBytes) {
+    throw new Error(`its device state has ${deviceState.byteLength} bytes where the manifest says ${named.sizeBytes}`);
+  }
+  const sha256 = createHash('sha256').update(deviceState).digest('hex');
+  if (sha256 !== named.sha256) throw new Error('its device state does not have the digest that the manifest says');
+}
+
+async function checkLengths(folder: string, { size }: PointManifest): Promise<void> {
+  const expected = { [DISK]: size.diskMib * BYTES_PER_MIB, [MEMORY]: size.memoryMib * BYTES_PER_MIB };
+  for (const [file, sizeBytes] of Object.entries(expected)) {
+    const found = (await stat(join(folder, file))).size;
+    if (found !== sizeBytes) throw new Error(`${file} has ${found} bytes where the manifest says ${sizeBytes}`);
+  }
+}

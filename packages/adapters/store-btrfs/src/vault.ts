@@ -1,0 +1,263 @@
+/**
+ * The vault port over a mounted Btrfs file system. `open-vault.ts` mounts it and hands in how to close it.
+ *
+ * Invariants: what has its final name is whole and durable; a life's folder is made once; a point is read-only from before
+ * it is listed; a deletion that was acknowledged stays done after a power cut.
+ */
+import { readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  AppError,
+  type IdKind,
+  type LifeFiles,
+  type LifeId,
+  type LifeSource,
+  type PointManifest,
+  parseId,
+  type SandboxId,
+  type SandboxRecord,
+  type SnapshotId,
+  type Vault,
+  type VaultName,
+  type VaultSpace,
+} from '@space/core';
+import { layBallast, withBallast } from './ballast.ts';
+import { commitTransaction, setReadOnly, snapshotSubvolume, syncFileSystem } from './btrfs.ts';
+import { removeSubvolume } from './cleanup.ts';
+import { replaceFile, syncFolder } from './durable.ts';
+import { errnoOf, storeFailure } from './failures.ts';
+import { flushFiles } from './flush.ts';
+import { copyImage, imageBytes } from './images.ts';
+import { SLOW_LANE } from './lane.ts';
+import { DISK, type Folder, type Layout, MEMORY } from './layout.ts';
+import { type FileOwner, makeLife, memoryBytesOf } from './life-files.ts';
+import { parseRecord } from './manifest-file.ts';
+import { OpenGate } from './open-gate.ts';
+import { readPointFiles, writePointFiles } from './point-files.ts';
+import { readSpace, SpaceReserve } from './space.ts';
+import { NO_STEPS, type StepHook } from './steps.ts';
+
+export interface MountedVault {
+  readonly name: VaultName;
+  readonly layout: Layout;
+  readonly owner: FileOwner | null;
+  /** Where the loop file lies, whose file system must have room too; null for a device. */
+  readonly hostFolder: string | null;
+  /** Unmounts and gives the lock back; throws and leaves all as it was while files are open. */
+  readonly unmount: () => Promise<void>;
+  readonly step?: StepHook;
+}
+
+export class BtrfsVault implements Vault {
+  readonly name: VaultName;
+  readonly #layout: Layout;
+  readonly #mounted: MountedVault;
+  readonly #step: StepHook;
+  readonly #reserve: SpaceReserve;
+  readonly #gate = new OpenGate();
+  readonly #imports = new Map<string, Promise<void>>();
+
+  private constructor(mounted: MountedVault) {
+    this.name = mounted.name;
+    this.#layout = mounted.layout;
+    this.#mounted = mounted;
+    this.#step = mounted.step ?? NO_STEPS;
+    this.#reserve = new SpaceReserve(mounted.layout.root, mounted.hostFolder);
+  }
+
+  static async on(mounted: MountedVault): Promise<BtrfsVault> {
+    const vault = new BtrfsVault(mounted);
+    await layBallast(mounted.layout);
+    for (const lifeId of await vault.lives()) {
+      vault.#reserve.hold(lifeId, (await stat(vault.lifeFiles(lifeId).memory)).size);
+    }
+    return vault;
+  }
+
+  hasImage(digest: string): Promise<boolean> {
+    return this.#run('looking for an image', () => exists(this.#layout.place('images', digest)));
+  }
+
+  importImage(digest: string, sourcePath: string): Promise<void> {
+    return this.#run(`importing the image ${digest}`, () => {
+      const running = this.#imports.get(digest);
+      if (running) return running;
+      const started = this.#importOnce(digest, sourcePath).finally(() => this.#imports.delete(digest));
+      this.#imports.set(digest, started);
+      return started;
+    });
+  }
+
+  async #importOnce(digest: string, sourcePath: string): Promise<void> {
+    if (await exists(this.#layout.place('images', digest))) return;
+    await this.#reserve.require(`importing the image ${digest}`, await imageBytes(sourcePath));
+    await copyImage(this.#layout, digest, sourcePath, this.#mounted.owner);
+  }
+
+  createLife(lifeId: LifeId, from: LifeSource): Promise<LifeFiles> {
+    const doing = `creating the life ${lifeId}`;
+    return this.#run(doing, async () => {
+      const memoryBytes = await memoryBytesOf(this.#layout, from);
+      this.#reserve.hold(lifeId, memoryBytes);
+      try {
+        await this.#reserve.require(doing);
+        await makeLife(this.#layout, lifeId, from, this.#mounted.owner);
+      } catch (thrown) {
+        this.#reserve.release(lifeId);
+        throw thrown;
+      }
+      return this.lifeFiles(lifeId);
+    });
+  }
+
+  lifeFiles(lifeId: LifeId): LifeFiles {
+    const folder = this.#layout.place('lives', lifeId);
+    return { disk: join(folder, DISK), memory: join(folder, MEMORY) };
+  }
+
+  lives(): Promise<readonly LifeId[]> {
+    return this.#run('listing the lives', () => this.#list('lives', 'life'));
+  }
+
+  flush(lifeId: LifeId): Promise<void> {
+    return this.#run(`flushing the life ${lifeId}`, () =>
+      SLOW_LANE.run(() => flushFiles(this.#layout.root, this.lifeFiles(lifeId))),
+    );
+  }
+
+  deleteLife(lifeId: LifeId): Promise<void> {
+    return this.#run(`deleting the life ${lifeId}`, async () => {
+      await this.#delete(this.#layout.place('lives', lifeId));
+      this.#reserve.release(lifeId);
+    });
+  }
+
+  capture(lifeId: LifeId, snapshotId: SnapshotId): Promise<void> {
+    // The VM stands still: one operation on a thread of its own, and nothing else.
+    return this.#run(`capturing ${snapshotId}`, () =>
+      snapshotSubvolume(this.#layout.place('lives', lifeId), this.#layout.staged('points', snapshotId)),
+    );
+  }
+
+  commit(manifest: PointManifest, deviceState: Uint8Array): Promise<void> {
+    const doing = `committing the snapshot ${manifest.snapshotId}`;
+    const staged = this.#layout.staged('points', manifest.snapshotId);
+    return this.#run(doing, async () => {
+      await this.#step('captured');
+      await this.#reserve.require(doing, deviceState.byteLength);
+      await SLOW_LANE.run(async () => {
+        await writePointFiles(staged, { manifest, deviceState }, this.#step);
+        await setReadOnly(staged);
+        await this.#step('read_only');
+        await rename(staged, this.#layout.place('points', manifest.snapshotId));
+        await this.#step('renamed');
+        await commitTransaction(this.#layout.root);
+        await this.#step('durable');
+      });
+    });
+  }
+
+  abandon(snapshotId: SnapshotId): Promise<void> {
+    return this.#run(`abandoning the snapshot ${snapshotId}`, () =>
+      removeSubvolume(this.#layout.staged('points', snapshotId)),
+    );
+  }
+
+  points(): Promise<readonly SnapshotId[]> {
+    return this.#run('listing the snapshots', () => this.#list('points', 'snapshot'));
+  }
+
+  readPoint(snapshotId: SnapshotId): Promise<{ readonly manifest: PointManifest; readonly deviceState: Uint8Array }> {
+    return this.#run(`reading the snapshot ${snapshotId}`, () =>
+      readPointFiles(this.#layout.place('points', snapshotId), snapshotId),
+    );
+  }
+
+  deletePoint(snapshotId: SnapshotId): Promise<void> {
+    return this.#run(`deleting the snapshot ${snapshotId}`, () =>
+      this.#delete(this.#layout.place('points', snapshotId)),
+    );
+  }
+
+  sandboxes(): Promise<readonly SandboxRecord[]> {
+    return this.#run('reading the sandbox records', async () => {
+      const ids = await this.#list('sandboxes', 'sandbox', '.json');
+      return await Promise.all(ids.map((id) => this.#readSandbox(id)));
+    });
+  }
+
+  async #readSandbox(sandboxId: SandboxId): Promise<SandboxRecord> {
+    const path = this.#recordPath(sandboxId);
+    try {
+      return parseRecord(await readFile(path, 'utf8'));
+    } catch (thrown) {
+      throw new AppError('internal', `The record of the sandbox ${sandboxId} is damaged: ${path}.`, { cause: thrown });
+    }
+  }
+
+  writeSandbox(record: SandboxRecord): Promise<void> {
+    const { sandboxId } = record;
+    const staged = this.#layout.staged('sandboxes', sandboxId);
+    const text = `${JSON.stringify(record, null, 2)}\n`;
+    return this.#run(`recording the sandbox ${sandboxId}`, () =>
+      withBallast(this.#layout, () => replaceFile(this.#recordPath(sandboxId), staged, text)),
+    );
+  }
+
+  deleteSandbox(sandboxId: SandboxId): Promise<void> {
+    return this.#run(`removing the record of ${sandboxId}`, async () => {
+      await rm(this.#recordPath(sandboxId), { force: true });
+      await syncFolder(this.#layout.folder('sandboxes'));
+    });
+  }
+
+  space(): Promise<VaultSpace> {
+    return this.#run('measuring space', () => readSpace(this.#layout.root, this.#mounted.hostFolder));
+  }
+
+  close(): Promise<void> {
+    return this.#gate.close(this.#mounted.unmount);
+  }
+
+  /** The subvolume is gone, also after a power cut; its space comes back in the background. */
+  #delete(path: string): Promise<void> {
+    return SLOW_LANE.run(async () => {
+      await removeSubvolume(path);
+      // Commits, and wakes the kernel's cleaner, which else comes round every 30 seconds only.
+      await syncFileSystem(this.#layout.root);
+      await layBallast(this.#layout);
+    });
+  }
+
+  #recordPath(sandboxId: SandboxId): string {
+    return `${this.#layout.place('sandboxes', sandboxId)}.json`;
+  }
+
+  async #list<K extends IdKind>(folder: Folder, kind: K, suffix = '') {
+    const entries = await readdir(this.#layout.folder(folder));
+    return entries.flatMap((entry) => {
+      const id = entry.endsWith(suffix) ? parseId(kind, entry.slice(0, entry.length - suffix.length)) : undefined;
+      return id === undefined ? [] : [id];
+    });
+  }
+
+  #run<T>(doing: string, work: () => Promise<T>): Promise<T> {
+    return this.#gate.run(async () => {
+      try {
+        return await work();
+      } catch (thrown) {
+        throw storeFailure(thrown, doing);
+      }
+    });
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (thrown) {
+    if (errnoOf(thrown) === 'ENOENT') return false;
+    throw thrown;
+  }
+}

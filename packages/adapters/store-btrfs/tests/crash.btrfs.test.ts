@@ -1,0 +1,96 @@
+/** A point is absent or whole, whenever the daemon is killed or the machine loses power. */
+import { execFile } from 'node:child_process';
+import { rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { newId } from '@space/core';
+import { bootLife, manifestFor, newLife, newSnapshot, takePoint } from '@space/testkit/vault-suite';
+import { afterEach, describe, expect, it } from 'vitest';
+import { openVault, type VaultOptions } from '../src/open-vault.ts';
+import { COMMIT_STEPS } from '../src/steps.ts';
+import { runUntilKilled } from './child.ts';
+import { expectNothingLeft, makeFolder, makeWorld, takeDown } from './world.ts';
+
+const run = promisify(execFile);
+const deviceState = Buffer.from('device state');
+let options: VaultOptions;
+afterEach(() => takeDown(options.folder));
+
+describe('a daemon killed in a commit', () => {
+  it.each(COMMIT_STEPS)('at the step "%s" leaves a whole point or none, and nothing staged', async (step) => {
+    options = await makeFolder();
+    expect(await runUntilKilled(options.folder, step)).toBe('SIGKILL');
+    const vault = await openVault(options);
+    const points = await vault.points();
+    if (step === 'durable') expect(points).toHaveLength(1);
+    for (const snapshotId of points) {
+      expect(Buffer.from((await vault.readPoint(snapshotId)).deviceState)).toEqual(deviceState);
+      await vault.createLife(newLife(), { kind: 'point', snapshotId });
+    }
+    const [lifeId] = await vault.lives();
+    if (lifeId !== undefined) await takePoint(vault, lifeId);
+    expect(await vault.points()).toHaveLength(points.length + 1);
+    await vault.close();
+    await expectNothingLeft(options.folder);
+  });
+});
+
+/** What a power cut at this moment would leave on the disk: direct I/O has no cache in between. */
+async function copyBacking(folder: string): Promise<void> {
+  await run('cp', ['--sparse=always', join(folder, 'vault.btrfs'), join(folder, 'after-power-cut')]);
+}
+
+describe('a machine that loses power', () => {
+  it.each(COMMIT_STEPS)('at the step "%s" of a commit has a whole point or none', async (step) => {
+    const world = await makeWorld(undefined, async (reached) => {
+      if (reached === step) await copyBacking(world.folder);
+    });
+    options = world.options;
+    const lifeId = await bootLife(world.vault);
+    const snapshotId = newSnapshot();
+    await world.vault.flush(lifeId);
+    await world.vault.capture(lifeId, snapshotId);
+    await world.vault.commit(manifestFor(snapshotId, deviceState), deviceState);
+    await world.vault.close();
+    await rename(join(world.folder, 'after-power-cut'), join(world.folder, 'vault.btrfs'));
+
+    const vault = await openVault(options);
+    const points = await vault.points();
+    if (step === 'durable') expect(points).toEqual([snapshotId]);
+    for (const point of points) await vault.readPoint(point);
+    expect(await vault.lives()).toEqual([lifeId]);
+    await vault.close();
+  });
+
+  it('keeps what was acknowledged: records written, and deletions done', async () => {
+    const world = await makeWorld();
+    options = world.options;
+    const lifeId = await bootLife(world.vault);
+    const [deleted, kept] = [await takePoint(world.vault, lifeId), await takePoint(world.vault, lifeId)];
+    const sandboxId = newId('sandbox', { bytes: (count) => new Uint8Array(count) });
+    const size = { vcpus: 1, memoryMib: 2, diskMib: 4 };
+    const record = {
+      format: 1,
+      sandboxId,
+      epoch: 7,
+      generation: 1,
+      size,
+      template: 'base',
+      head: kept,
+      life: null,
+    } as const;
+    await world.vault.writeSandbox(record);
+    await world.vault.deletePoint(deleted);
+    await world.vault.deleteLife(lifeId);
+    await copyBacking(world.folder);
+    await world.vault.close();
+    await rename(join(world.folder, 'after-power-cut'), join(world.folder, 'vault.btrfs'));
+
+    const vault = await openVault(options);
+    expect(await vault.sandboxes()).toEqual([record]);
+    expect(await vault.points()).toEqual([kept]);
+    expect(await vault.lives()).toEqual([]);
+    await vault.readPoint(kept);
+    await vault.close();
+  });
+});

@@ -1,0 +1,103 @@
+/** Only what verifies is a point; whose files belong to whom. */
+import { execFileSync } from 'node:child_process';
+import { appendFile, readFile, stat, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { AppError, SnapshotId } from '@space/core';
+import { bootLife, manifestFor, newLife, newSnapshot, takePoint } from '@space/testkit/vault-suite';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openVault } from '../src/open-vault.ts';
+import { type BtrfsWorld, makeWorld } from './world.ts';
+
+let world: BtrfsWorld;
+beforeEach(async () => {
+  world = await makeWorld();
+});
+afterEach(() => world?.dispose());
+
+const place = (snapshotId: SnapshotId, file = '') => join(world.folder, 'mnt/points', snapshotId, file);
+
+async function refusalOf(call: Promise<unknown>): Promise<AppError> {
+  return await call.then(
+    () => expect.unreachable('the call succeeded'),
+    (thrown: AppError) => thrown,
+  );
+}
+
+describe('a point', () => {
+  it('is read-only for everybody, root included', async () => {
+    const snapshotId = await takePoint(world.vault, await bootLife(world.vault));
+    await expect(writeFile(place(snapshotId, 'memory'), 'x')).rejects.toMatchObject({ code: 'EROFS' });
+  });
+
+  it.each([
+    [
+      'device state was changed',
+      (id: SnapshotId) => writeFile(place(id, 'device.state'), 'device state of one instanT'),
+      'digest',
+    ],
+    ['device state was cut', (id: SnapshotId) => truncate(place(id, 'device.state'), 3), 'has 3 bytes'],
+    ['memory has another length', (id: SnapshotId) => appendFile(place(id, 'memory'), 'x'), 'memory has'],
+    ['manifest is no JSON', (id: SnapshotId) => truncate(place(id, 'manifest.json'), 9), 'cannot be used'],
+    ['manifest has a later format', (id: SnapshotId) => edit(id, { format: 2 }), 'format'],
+    ['manifest has an unknown field', (id: SnapshotId) => edit(id, { extra: 1 }), 'extra'],
+    [
+      'manifest is that of another',
+      (id: SnapshotId) => edit(id, { snapshotId: newSnapshot() }),
+      'its manifest is that of',
+    ],
+    ['processes were not frozen', (id: SnapshotId) => edit(id, { frozen: false }), 'frozen'],
+  ])('is bad, and says why, when its %s', async (_, tamper, reason) => {
+    const snapshotId = await takePoint(world.vault, await bootLife(world.vault));
+    execFileSync('btrfs', ['property', 'set', place(snapshotId), 'ro', 'false']);
+    await tamper(snapshotId);
+    const refused = await refusalOf(world.vault.readPoint(snapshotId));
+    expect(refused).toMatchObject({ code: 'snapshot_bad', message: expect.stringContaining(reason) });
+    await world.vault.deletePoint(snapshotId);
+  });
+
+  it('is not committed when what is given does not fit together', async () => {
+    const lifeId = await bootLife(world.vault);
+    const snapshotId = newSnapshot();
+    await world.vault.capture(lifeId, snapshotId);
+    const manifest = manifestFor(snapshotId, Buffer.from('one state'));
+    const refused = await refusalOf(world.vault.commit(manifest, Buffer.from('two state')));
+    expect(refused.code).toBe('snapshot_failed');
+    await world.vault.abandon(snapshotId);
+    expect(await world.vault.points()).toEqual([]);
+  });
+});
+
+async function edit(snapshotId: SnapshotId, change: object): Promise<void> {
+  const manifest = JSON.parse(await readFile(place(snapshotId, 'manifest.json'), 'utf8'));
+  await writeFile(place(snapshotId, 'manifest.json'), JSON.stringify({ ...manifest, ...change }));
+}
+
+describe('the files of a life', () => {
+  it('belong to the VMM’s user, who can reach them and nothing else', async () => {
+    await world.vault.close();
+    const owner = { uid: 65_534, gid: 65_534 };
+    const vault = await openVault({ ...world.options, owner });
+    try {
+      const booted = await bootLife(vault);
+      const snapshotId = await takePoint(vault, booted);
+      const forked = newLife();
+      await vault.createLife(forked, { kind: 'point', snapshotId });
+      for (const lifeId of [booted, forked]) {
+        for (const file of Object.values(vault.lifeFiles(lifeId))) {
+          expect(await stat(file)).toMatchObject(owner);
+          expect((await stat(file)).mode & 0o777).toBe(0o600);
+        }
+      }
+      // The folder of the test itself is root's alone, so reach in from the mount point.
+      const asVmm = (path: string) =>
+        execFileSync('setpriv', ['--reuid=65534', '--regid=65534', '--clear-groups', 'head', '-c1', path], {
+          cwd: join(world.folder, 'mnt'),
+          stdio: ['ignore', 'pipe', 'pipe'],
+        });
+      asVmm(`lives/${forked}/disk.img`);
+      expect(() => asVmm(`points/${snapshotId}/disk.img`)).toThrow('Permission denied');
+    } finally {
+      await vault.close();
+    }
+  });
+});

@@ -1,0 +1,358 @@
+/**
+ * The route table: the one place that says which calls exist. The server, the OpenAPI document, the tests' sweeps and the
+ * clients' types are made from it. Each key is the name of the use-case that answers (see `use-cases.ts`).
+ */
+import type { ErrorCode } from '@space/core';
+import { bytes, json, ndjson, noBody, nothing, type Route } from './route.ts';
+import * as schemas from './schemas/index.ts';
+
+/** What any route can answer, beside the protocol's own errors. */
+export const COMMON_ERRORS = ['bad_request', 'unavailable', 'internal'] as const satisfies readonly ErrorCode[];
+
+/** What starting a microVM from a snapshot can answer. */
+const START = [
+  'restore_failed',
+  'snapshot_bad',
+  'snapshot_unfit',
+  'insufficient_memory',
+  'insufficient_space',
+  'timed_out',
+] as const satisfies readonly ErrorCode[];
+
+/** What an operation on the lifecycle of one sandbox can answer. */
+const OPERATION = [
+  'not_found',
+  'wrong_state',
+  'operation_in_progress',
+  'superseded',
+] as const satisfies readonly ErrorCode[];
+
+/** What reaching into a sandbox can answer; a paused one is woken first. */
+const USE = [...OPERATION, ...START, 'vm_lost', 'agent_lost', 'link_lost'] as const satisfies readonly ErrorCode[];
+
+const FILE = ['file_not_found', 'file_denied', 'file_wrong_type'] as const satisfies readonly ErrorCode[];
+
+const WAKES = 'Wakes a paused sandbox.';
+
+export const ROUTES = {
+  createSandbox: {
+    method: 'POST',
+    path: '/v1/sandboxes',
+    summary: 'Create a sandbox',
+    description:
+      'Answers when it runs. The first create of a template in a size builds its ready snapshot, which takes tens of ' +
+      'seconds, on a slow machine minutes; later ones take a fraction of a second.',
+    params: nothing,
+    query: nothing,
+    body: json(schemas.createSandboxBody),
+    response: json(schemas.sandbox),
+    status: 201,
+    errors: [
+      'template_unknown',
+      'size_impossible',
+      'not_found',
+      'name_taken',
+      'superseded',
+      'boot_failed',
+      'vm_lost',
+      'agent_lost',
+      ...START,
+    ],
+  },
+  listSandboxes: {
+    method: 'GET',
+    path: '/v1/sandboxes',
+    summary: 'List sandboxes, newest first',
+    params: nothing,
+    query: schemas.listSandboxesQuery,
+    body: noBody,
+    response: json(schemas.sandboxList),
+    status: 200,
+    errors: [],
+  },
+  getSandbox: {
+    method: 'GET',
+    path: '/v1/sandboxes/{id}',
+    summary: 'Get a sandbox',
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.sandboxDetail),
+    status: 200,
+    errors: ['not_found'],
+  },
+  deleteSandbox: {
+    method: 'DELETE',
+    path: '/v1/sandboxes/{id}',
+    summary: 'Delete a sandbox',
+    description: 'From any state. Its unnamed snapshots go with it; named ones stay.',
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: noBody,
+    response: noBody,
+    status: 204,
+    errors: ['not_found', 'timed_out'],
+  },
+  exec: {
+    method: 'POST',
+    path: '/v1/sandboxes/{id}/exec',
+    summary: 'Run a command and stream its output',
+    description:
+      'The stream ends with `exited`, or with `error` when the end of the command is not known; a stream that ends ' +
+      'otherwise was cut. Closing the connection ends the stream and leaves the command running. stdin is empty. ' +
+      WAKES,
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: json(schemas.execBody),
+    response: ndjson(schemas.execEvent, ['exited', 'error']),
+    status: 200,
+    errors: ['command_not_started', ...USE],
+  },
+  listProcesses: {
+    method: 'GET',
+    path: '/v1/sandboxes/{id}/processes',
+    summary: 'List the processes that were started by exec and are not gone',
+    description: 'A read: a paused sandbox stays paused and is answered with `wrong_state`.',
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.processList),
+    status: 200,
+    errors: ['not_found', 'wrong_state', 'operation_in_progress', 'vm_lost', 'agent_lost', 'link_lost', 'timed_out'],
+  },
+  signalProcess: {
+    method: 'POST',
+    path: '/v1/sandboxes/{id}/processes/{processId}/signal',
+    summary: 'Send a signal to a process and all its descendants',
+    description: `For SIGKILL, answers when all of them are gone. ${WAKES}`,
+    params: schemas.processParams,
+    query: nothing,
+    body: json(schemas.signalBody),
+    response: noBody,
+    status: 204,
+    errors: [...USE],
+  },
+  readFile: {
+    method: 'GET',
+    path: '/v1/sandboxes/{id}/files',
+    summary: 'Read a file',
+    description:
+      'Headers: Content-Length (absent when the length is not known beforehand, as in /proc), X-Space-File-Size, ' +
+      'X-Space-File-Mode (octal), X-Space-File-Uid, X-Space-File-Gid, Last-Modified. A part is asked for by a Range ' +
+      'header of one range (answered with 206), or by offset and length. A body that is cut short was interrupted: the ' +
+      `connection is then broken off. ${WAKES}`,
+    params: schemas.sandboxParams,
+    query: schemas.readFileQuery,
+    body: noBody,
+    response: bytes,
+    status: 200,
+    errors: [...FILE, ...USE],
+  },
+  writeFile: {
+    method: 'PUT',
+    path: '/v1/sandboxes/{id}/files',
+    summary: 'Write a file',
+    description:
+      'Replaces the file atomically; when it answers, the file is complete and durable. Missing directories are made. ' +
+      `The body is streamed and has no limit but the disk. ${WAKES}`,
+    params: schemas.sandboxParams,
+    query: schemas.writeFileQuery,
+    body: bytes,
+    response: json(schemas.writtenFile),
+    status: 200,
+    errors: ['guest_full', ...FILE, ...USE],
+  },
+  statFile: {
+    method: 'GET',
+    path: '/v1/sandboxes/{id}/files/stat',
+    summary: 'What a path is; a symlink is followed',
+    description: WAKES,
+    params: schemas.sandboxParams,
+    query: schemas.filePathQuery,
+    body: noBody,
+    response: json(schemas.fileEntry),
+    status: 200,
+    errors: [...FILE, ...USE],
+  },
+  listFiles: {
+    method: 'GET',
+    path: '/v1/sandboxes/{id}/files/list',
+    summary: 'Stream the entries of a directory, in byte order of their names; symlinks are not followed',
+    description: WAKES,
+    params: schemas.sandboxParams,
+    query: schemas.filePathQuery,
+    body: noBody,
+    response: ndjson(schemas.listEvent, ['end', 'error']),
+    status: 200,
+    errors: [...FILE, ...USE],
+  },
+  pauseSandbox: {
+    method: 'POST',
+    path: '/v1/sandboxes/{id}/pause',
+    summary: 'Pause a sandbox: keep everything on disk and free the microVM',
+    description: 'Of a paused one: nothing.',
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: json(schemas.emptyBody),
+    response: json(schemas.sandbox),
+    status: 200,
+    errors: [...OPERATION, 'snapshot_failed', 'insufficient_space', 'vm_lost', 'agent_lost', 'timed_out'],
+  },
+  resumeSandbox: {
+    method: 'POST',
+    path: '/v1/sandboxes/{id}/resume',
+    summary: 'Resume a sandbox',
+    description: 'Of a running one: nothing. A crashed one goes on from its last point.',
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: json(schemas.emptyBody),
+    response: json(schemas.sandbox),
+    status: 200,
+    errors: [...OPERATION, ...START, 'boot_failed', 'vm_lost', 'agent_lost'],
+  },
+  takeSnapshot: {
+    method: 'POST',
+    path: '/v1/sandboxes/{id}/snapshots',
+    summary: 'Take a snapshot; the sandbox goes on',
+    description: 'Answers when the snapshot is durable.',
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: json(schemas.snapshotBody),
+    response: json(schemas.snapshot),
+    status: 201,
+    errors: [...OPERATION, 'name_taken', 'snapshot_failed', 'insufficient_space', 'vm_lost', 'agent_lost', 'timed_out'],
+  },
+  getTimeline: {
+    method: 'GET',
+    path: '/v1/sandboxes/{id}/snapshots',
+    summary: 'The timeline of a sandbox: its snapshots, newest first, with their parents',
+    params: schemas.sandboxParams,
+    query: schemas.pageQuery,
+    body: noBody,
+    response: json(schemas.snapshotList),
+    status: 200,
+    errors: ['not_found'],
+  },
+  forkSandbox: {
+    method: 'POST',
+    path: '/v1/sandboxes/{id}/fork',
+    summary: 'Make running copies of a sandbox, from now or from a past snapshot',
+    description:
+      'All copies start from one instant. One result per copy; an error status means that none was made. Resources are ' +
+      'reserved before the first copy starts.',
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: json(schemas.forkBody),
+    response: json(schemas.forkResults),
+    status: 200,
+    errors: [...OPERATION, ...START, 'snapshot_failed', 'vm_lost', 'agent_lost'],
+  },
+  rewindSandbox: {
+    method: 'POST',
+    path: '/v1/sandboxes/{id}/rewind',
+    summary: 'Put a sandbox back to a past snapshot',
+    description: 'The state that it leaves is kept as a snapshot, so that a rewind can be undone by another.',
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: json(schemas.rewindBody),
+    response: json(schemas.rewound),
+    status: 200,
+    errors: [...OPERATION, ...START, 'snapshot_failed', 'vm_lost', 'agent_lost'],
+  },
+  listSnapshots: {
+    method: 'GET',
+    path: '/v1/snapshots',
+    summary: 'List named snapshots, newest first',
+    params: nothing,
+    query: schemas.pageQuery,
+    body: noBody,
+    response: json(schemas.snapshotList),
+    status: 200,
+    errors: [],
+  },
+  getSnapshot: {
+    method: 'GET',
+    path: '/v1/snapshots/{id}',
+    summary: 'Get a snapshot',
+    params: schemas.snapshotParams,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.snapshot),
+    status: 200,
+    errors: ['not_found'],
+  },
+  deleteSnapshot: {
+    method: 'DELETE',
+    path: '/v1/snapshots/{id}',
+    summary: 'Delete a snapshot',
+    description: 'What was started from it is not affected.',
+    params: schemas.snapshotParams,
+    query: nothing,
+    body: noBody,
+    response: noBody,
+    status: 204,
+    errors: ['not_found', 'snapshot_in_use', 'operation_in_progress'],
+  },
+  listTemplates: {
+    method: 'GET',
+    path: '/v1/templates',
+    summary: 'List templates and their ready snapshots',
+    params: nothing,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.templateList),
+    status: 200,
+    errors: [],
+  },
+  getCapabilities: {
+    method: 'GET',
+    path: '/v1/capabilities',
+    summary: 'What this installation can do, and its limits',
+    params: nothing,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.capabilities),
+    status: 200,
+    errors: [],
+  },
+  getHealth: {
+    method: 'GET',
+    path: '/healthz',
+    summary: 'Whether the process answers',
+    open: true,
+    params: nothing,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.health),
+    status: 200,
+    errors: [],
+  },
+  getReadiness: {
+    method: 'GET',
+    path: '/readyz',
+    summary: 'Whether sandboxes can be served; 503 says what is missing',
+    open: true,
+    params: nothing,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.readiness),
+    status: 200,
+    otherStatus: 503,
+    errors: [],
+  },
+  getOpenApi: {
+    method: 'GET',
+    path: '/openapi.json',
+    summary: 'This contract as an OpenAPI 3.1 document',
+    open: true,
+    params: nothing,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.openApiDocument),
+    status: 200,
+    errors: [],
+  },
+} as const satisfies Record<string, Route>;
+
+export type RouteName = keyof typeof ROUTES;
+export const ROUTE_NAMES = Object.keys(ROUTES) as RouteName[];

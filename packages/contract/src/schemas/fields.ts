@@ -1,0 +1,114 @@
+/**
+ * The fields that several schemas share. Text that will reach the guest is checked to survive the way there unchanged: no
+ * zero byte, and no lone surrogate, which UTF-8 would silently replace by another character.
+ */
+import { type IdKind, parseId } from '@space/core';
+import { z } from 'zod';
+import {
+  DEFAULT_PAGE_SIZE,
+  MAX_ENV_ENTRIES,
+  MAX_ENV_KEY_LENGTH,
+  MAX_ENV_VALUE_LENGTH,
+  MAX_METADATA_ENTRIES,
+  MAX_METADATA_KEY_LENGTH,
+  MAX_METADATA_VALUE_LENGTH,
+  MAX_PAGE_SIZE,
+  MAX_PATH_LENGTH,
+} from '../limits.ts';
+
+export const text = (maxLength: number) =>
+  z
+    .string()
+    .max(maxLength)
+    .refine((value) => value.isWellFormed() && !value.includes('\0'), 'must be Unicode text without a zero byte');
+
+/** A whole number in a query string: decimal digits and nothing else. */
+export const queryInteger = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^(0|[1-9][0-9]{0,15})$/, 'must be a whole number')
+    .transform(Number)
+    .refine((value) => value >= min && value <= max, `must be ${min} to ${max}`)
+    .meta({ type: 'integer', minimum: min, maximum: max });
+
+const ID_LETTERS = '[0-9a-hjkmnp-tv-z]{16}';
+const NAME_PATTERN = '[a-z][a-z0-9-]{0,62}';
+
+const idOf = <K extends IdKind>(kind: K, prefix: string) =>
+  z
+    .string()
+    .regex(new RegExp(`^${prefix}_${ID_LETTERS}$`), `must be an id like ${prefix}_…`)
+    .transform((value, context) => {
+      const id = parseId(kind, value);
+      if (id !== undefined) return id;
+      context.addIssue({ code: 'custom', message: `must be an id like ${prefix}_…` });
+      return z.NEVER;
+    });
+
+export const sandboxId = idOf('sandbox', 'sbx').meta({ description: 'Id of a sandbox.' });
+export const snapshotId = idOf('snapshot', 'snp').meta({ description: 'Id of a snapshot.' });
+export const processId = idOf('process', 'prc').meta({ description: 'Id of a process that the API started.' });
+
+/** Starts with a letter and has no underscore, so that no name looks like an id. */
+export const name = z
+  .string()
+  .regex(new RegExp(`^${NAME_PATTERN}$`), 'must be 1 to 63 of a-z, 0-9 and dash, starting with a letter')
+  .meta({ description: '1 to 63 of a-z, 0-9 and dash, starting with a letter; unique among its kind.' });
+
+const reference = (kind: string, prefix: string) =>
+  z
+    .string()
+    .regex(new RegExp(`^(${prefix}_${ID_LETTERS}|${NAME_PATTERN})$`), `must be the id or the name of a ${kind}`)
+    .meta({ description: `The id or the name of a ${kind}.` });
+
+export const sandboxReference = reference('sandbox', 'sbx');
+export const snapshotReference = reference('snapshot', 'snp');
+
+export const timestamp = z.iso.datetime().meta({ description: 'ISO 8601, UTC.' });
+
+const atMostEntries = <T extends z.ZodType<Record<string, string>>>(schema: T, max: number) =>
+  schema
+    .refine((entries) => Object.keys(entries).length <= max, `must have at most ${max} entries`)
+    .meta({ maxProperties: max });
+
+export const env = atMostEntries(
+  z.record(
+    z
+      .string()
+      .max(MAX_ENV_KEY_LENGTH)
+      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable'),
+    text(MAX_ENV_VALUE_LENGTH),
+  ),
+  MAX_ENV_ENTRIES,
+);
+
+export const metadata = atMostEntries(
+  z.record(text(MAX_METADATA_KEY_LENGTH).min(1), text(MAX_METADATA_VALUE_LENGTH)),
+  MAX_METADATA_ENTRIES,
+);
+
+export const guestPath = text(MAX_PATH_LENGTH)
+  .min(1)
+  .meta({ description: "Path in the sandbox: absolute, or relative to the user's home." });
+
+export const absoluteGuestPath = text(MAX_PATH_LENGTH)
+  .regex(/^[/]/, 'must be absolute')
+  .meta({ description: 'Absolute path in the sandbox.' });
+
+export const guestUser = z
+  .string()
+  .regex(/^([a-z_][a-z0-9_-]{0,31}|0|[1-9][0-9]{0,8})$/, 'must be a user name or a uid')
+  .meta({ description: 'Name or uid of the user in the sandbox to act as; `user` when left out.' });
+
+export const page = {
+  limit: queryInteger(1, MAX_PAGE_SIZE).default(DEFAULT_PAGE_SIZE),
+  cursor: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,512}$/, 'must be the nextCursor of an earlier answer')
+    .exactOptional(),
+};
+
+export const nextCursor = z
+  .string()
+  .nullable()
+  .meta({ description: 'Pass it as `cursor` for the next page; null on the last.' });

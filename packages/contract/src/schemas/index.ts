@@ -1,0 +1,8 @@
+/** All schemas of the wire. */
+export * from './exec.ts';
+export * from './fields.ts';
+export * from './files.ts';
+export * from './platform.ts';
+export * from './problem.ts';
+export * from './sandbox.ts';
+export * from './snapshot.ts';

@@ -1,0 +1,68 @@
+/** What the platform says of itself. */
+import { z } from 'zod';
+import { size } from './sandbox.ts';
+
+const range = z.strictObject({ min: z.number().int(), max: z.number().int() });
+const steppedRange = z.strictObject({ ...range.shape, step: z.number().int() });
+const bytes = z.number().int().min(0);
+
+export const capabilities = z
+  .strictObject({
+    runtime: z.string(),
+    accelerator: z
+      .strictObject({ name: z.enum(['kvm', 'tcg']), reason: z.string(), remedy: z.string().nullable() })
+      .meta({ description: 'How guest code is run, why so, and what would make it faster.' }),
+    vmmVersion: z.string(),
+    limits: z.strictObject({
+      vcpus: range,
+      memoryMib: steppedRange,
+      diskMib: steppedRange,
+      forkCount: range,
+    }),
+    memory: z.strictObject({ totalMib: bytes, promisedMib: bytes }),
+    vaults: z.array(
+      z.strictObject({ name: z.string(), totalBytes: bytes, availableBytes: bytes, encrypted: z.boolean() }),
+    ),
+  })
+  .meta({ id: 'Capabilities' });
+
+export const templateList = z
+  .strictObject({
+    templates: z.array(
+      z
+        .strictObject({
+          name: z.string(),
+          ready: z
+            .array(
+              z.strictObject({
+                size,
+                state: z.enum(['building', 'ready']),
+                step: z.string(),
+                progress: z.number().min(0).max(1),
+              }),
+            )
+            .meta({
+              description: 'Its ready snapshots; one that is missing is built by the first create of its size.',
+            }),
+        })
+        .meta({ id: 'Template' }),
+    ),
+  })
+  .meta({ id: 'TemplateList' });
+
+export const health = z.strictObject({ status: z.literal('ok'), version: z.string() }).meta({ id: 'Health' });
+
+export const readiness = z
+  .strictObject({
+    ready: z.boolean(),
+    checks: z.array(
+      z.strictObject({
+        name: z.string(),
+        ready: z.boolean(),
+        detail: z.string().meta({ description: 'What is missing. Seen without a key, so it holds no internals.' }),
+      }),
+    ),
+  })
+  .meta({ id: 'Readiness' });
+
+export const openApiDocument = z.looseObject({ openapi: z.string() });

@@ -1,0 +1,141 @@
+/** Sandboxes: what one looks like, and what the calls on its lifecycle take and answer. */
+import type { SandboxStatus } from '@space/core';
+import { z } from 'zod';
+import { MAX_FORK_COUNT } from '../limits.ts';
+import {
+  env,
+  metadata,
+  name,
+  nextCursor,
+  page,
+  sandboxId,
+  sandboxReference,
+  snapshotId,
+  snapshotReference,
+  timestamp,
+} from './fields.ts';
+import { problem } from './problem.ts';
+import { snapshot } from './snapshot.ts';
+
+/** A sandbox that is deleted is not found, so `deleted` is never seen. */
+const STATUSES = [
+  'creating',
+  'running',
+  'pausing',
+  'paused',
+  'resuming',
+  'rewinding',
+  'crashed',
+  'deleting',
+] as const satisfies readonly SandboxStatus[];
+
+export const sandboxStatus = z.enum(STATUSES).meta({ id: 'SandboxStatus' });
+
+const wholeNumber = z.number().int().positive();
+
+export const size = z
+  .strictObject({
+    vcpus: wholeNumber.meta({ description: 'Virtual CPUs.' }),
+    memoryMib: wholeNumber.meta({ description: 'Memory in MiB.' }),
+    diskMib: wholeNumber.meta({ description: 'Virtual disk in MiB; space is taken as it is written.' }),
+  })
+  .meta({ id: 'Size' });
+
+export const askedSize = z
+  .strictObject({
+    vcpus: wholeNumber.exactOptional(),
+    memoryMib: wholeNumber.exactOptional(),
+    diskMib: wholeNumber.exactOptional(),
+  })
+  .meta({ id: 'AskedSize', description: 'What is left out has its default; GET /v1/capabilities states the limits.' });
+
+const sandboxShape = {
+  id: sandboxId,
+  name: name.nullable(),
+  status: sandboxStatus,
+  template: z.string(),
+  size,
+  generation: z
+    .number()
+    .int()
+    .min(1)
+    .meta({ description: 'Goes up with each break in its history (rewind, recovery to an older point).' }),
+  head: snapshotId.nullable().meta({
+    description: 'The snapshot that its present state descends from; while paused, the one that it resumes from.',
+  }),
+  forkedFrom: z
+    .strictObject({ sandboxId, snapshotId })
+    .nullable()
+    .meta({ description: 'The point of another sandbox that this one started from.' }),
+  createdAt: timestamp,
+  updatedAt: timestamp,
+  metadata,
+  crash: z
+    .strictObject({ detail: z.string(), at: timestamp })
+    .nullable()
+    .meta({ description: 'How its microVM ended, while the status is `crashed`.' }),
+};
+
+export const sandbox = z.strictObject(sandboxShape).meta({ id: 'Sandbox' });
+
+/** Values of environment variables are the tenant's content: only this answer, of one sandbox, holds them. */
+export const sandboxDetail = z
+  .strictObject({ ...sandboxShape, env })
+  .meta({ id: 'SandboxDetail', description: 'A sandbox with its environment.' });
+
+export const createSandboxBody = z
+  .strictObject({
+    template: z.string().min(1).max(63).exactOptional().meta({ description: 'Name of a template; default `base`.' }),
+    snapshot: snapshotReference.exactOptional().meta({
+      description: 'Snapshot to start from (id or name). Its template and size hold, so neither can be given.',
+    }),
+    name: name.exactOptional(),
+    size: askedSize.exactOptional(),
+    env: env.exactOptional().meta({ description: 'Environment of every command that the API runs in it.' }),
+    metadata: metadata.exactOptional().meta({ description: 'Your own labels; never seen by the sandbox.' }),
+  })
+  .refine(
+    (body) => body.snapshot === undefined || (body.template === undefined && body.size === undefined),
+    'snapshot cannot be combined with template or size',
+  )
+  .meta({
+    id: 'CreateSandbox',
+    not: { required: ['snapshot'], anyOf: [{ required: ['template'] }, { required: ['size'] }] },
+  });
+
+export const listSandboxesQuery = z.strictObject({ ...page, status: sandboxStatus.exactOptional() });
+
+export const sandboxList = z.strictObject({ sandboxes: z.array(sandbox), nextCursor }).meta({ id: 'SandboxList' });
+
+export const sandboxParams = z.strictObject({ id: sandboxReference });
+
+export const forkBody = z
+  .strictObject({
+    count: z.number().int().min(1).max(MAX_FORK_COUNT).default(1),
+    from: snapshotReference.exactOptional().meta({
+      description: 'A past snapshot of this sandbox (id or name); left out: its present state.',
+    }),
+  })
+  .meta({ id: 'ForkSandbox' });
+
+export const forkResults = z
+  .strictObject({
+    results: z
+      .array(z.union([z.strictObject({ sandbox }), z.strictObject({ problem })]))
+      .meta({ description: 'One per child, in order: the sandbox, or the problem that prevented it.' }),
+  })
+  .meta({ id: 'ForkResults' });
+
+export const rewindBody = z.strictObject({ to: snapshotReference }).meta({ id: 'RewindSandbox' });
+
+export const rewound = z
+  .strictObject({
+    sandbox,
+    kept: snapshot.nullable().meta({
+      description: 'The state before the rewind: rewind to it to undo. Null when there was no running microVM.',
+    }),
+  })
+  .meta({ id: 'Rewound' });
+
+/** A call that has nothing to say yet; any field is refused. */
+export const emptyBody = z.strictObject({});

@@ -1,0 +1,31 @@
+/**
+ * The wire's shapes as types, for all who need no validation. Import them with `import type`: then nothing of zod is
+ * loaded at run time.
+ */
+import type { z } from 'zod';
+import type { RouteInput, RouteRequest } from './route.ts';
+import type { ROUTES, RouteName } from './routes.ts';
+import type * as schemas from './schemas/index.ts';
+
+export type Sandbox = z.output<typeof schemas.sandbox>;
+export type SandboxDetail = z.output<typeof schemas.sandboxDetail>;
+export type SandboxList = z.output<typeof schemas.sandboxList>;
+export type Snapshot = z.output<typeof schemas.snapshot>;
+export type SnapshotList = z.output<typeof schemas.snapshotList>;
+export type Rewound = z.output<typeof schemas.rewound>;
+export type ForkResults = z.output<typeof schemas.forkResults>;
+export type ExecWireEvent = z.output<typeof schemas.execEvent>;
+export type ListWireEvent = z.output<typeof schemas.listEvent>;
+export type ProcessList = z.output<typeof schemas.processList>;
+export type FileEntry = z.output<typeof schemas.fileEntry>;
+export type WrittenFile = z.output<typeof schemas.writtenFile>;
+export type Capabilities = z.output<typeof schemas.capabilities>;
+export type TemplateList = z.output<typeof schemas.templateList>;
+export type Health = z.output<typeof schemas.health>;
+export type Readiness = z.output<typeof schemas.readiness>;
+export type Problem = z.output<typeof schemas.problem>;
+
+/** What the use-case of a route is given: path parameters, query and JSON body, parsed, in one object. */
+export type Input<N extends RouteName> = RouteInput<(typeof ROUTES)[N]>;
+/** What a client sends, before defaults are filled in. */
+export type Request<N extends RouteName> = RouteRequest<(typeof ROUTES)[N]>;

@@ -1,0 +1,92 @@
+/**
+ * What control does for a caller: one method per route of the contract, named by the route's key. `@space/control`
+ * implements it; the HTTP server, and any further face, binds it.
+ *
+ * - Input is parsed; a method trusts its form. Ids and names are looked up by the method, scoped to the caller.
+ * - Errors are thrown as `AppError`. What is thrown inside a stream, after its first item, ends the stream as its error.
+ * - A stream does nothing until its first item is asked for, and is asked for one item at a time: not asking is
+ *   back-pressure. `return()` ends it at any time.
+ * - The caller's signal aborts when nobody waits for the answer any longer. Streams then end. A lifecycle operation that
+ *   has begun goes on to its end.
+ */
+import type { ApiKeyId, AppError, FileStatus, ProcessEvent, ProcessExit } from '@space/core';
+import type {
+  Capabilities,
+  Input,
+  ProcessList,
+  Readiness,
+  Rewound,
+  Sandbox,
+  SandboxDetail,
+  SandboxList,
+  Snapshot,
+  SnapshotList,
+  TemplateList,
+} from './types.ts';
+
+export interface Caller {
+  readonly apiKeyId: ApiKeyId;
+  /** Names the request in logs and in problems. */
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+/** Events of a command, ending with `exited`; a stream that cannot end so throws (`vm_lost`, `link_lost`, …). */
+export type ExecEvent =
+  | Exclude<ProcessEvent, { readonly kind: 'exited' }>
+  | {
+      readonly kind: 'exited';
+      readonly exit: ProcessExit;
+      /** Whether we killed it, since its `timeoutMs` had passed. */
+      readonly timedOut: boolean;
+    };
+
+export interface OpenFile {
+  /** Of the file, as it was when it was opened. */
+  readonly status: FileStatus;
+  /** The part that was asked for. */
+  readonly body: AsyncIterable<Uint8Array>;
+}
+
+/** Of one child of a fork. */
+export type ForkResult = { readonly sandbox: Sandbox } | { readonly error: AppError };
+
+export interface UseCases {
+  createSandbox(caller: Caller, input: Input<'createSandbox'>): Promise<Sandbox>;
+  listSandboxes(caller: Caller, input: Input<'listSandboxes'>): Promise<SandboxList>;
+  getSandbox(caller: Caller, input: Input<'getSandbox'>): Promise<SandboxDetail>;
+  deleteSandbox(caller: Caller, input: Input<'deleteSandbox'>): Promise<void>;
+
+  /** Starts with `started`. */
+  exec(caller: Caller, input: Input<'exec'>): AsyncIterable<ExecEvent>;
+  listProcesses(caller: Caller, input: Input<'listProcesses'>): Promise<ProcessList>;
+  signalProcess(caller: Caller, input: Input<'signalProcess'>): Promise<void>;
+
+  readFile(caller: Caller, input: Input<'readFile'>): Promise<OpenFile>;
+  /** Consumes the body; when it throws (the client vanished), the file is left as it was. */
+  writeFile(
+    caller: Caller,
+    input: Input<'writeFile'>,
+    body: AsyncIterable<Uint8Array>,
+  ): Promise<{ readonly sizeBytes: number; readonly sha256: string }>;
+  statFile(caller: Caller, input: Input<'statFile'>): Promise<FileStatus>;
+  listFiles(caller: Caller, input: Input<'listFiles'>): AsyncIterable<FileStatus>;
+
+  pauseSandbox(caller: Caller, input: Input<'pauseSandbox'>): Promise<Sandbox>;
+  resumeSandbox(caller: Caller, input: Input<'resumeSandbox'>): Promise<Sandbox>;
+  takeSnapshot(caller: Caller, input: Input<'takeSnapshot'>): Promise<Snapshot>;
+  getTimeline(caller: Caller, input: Input<'getTimeline'>): Promise<SnapshotList>;
+  /** Throws when nothing was made; else one result per child. */
+  forkSandbox(caller: Caller, input: Input<'forkSandbox'>): Promise<readonly ForkResult[]>;
+  rewindSandbox(caller: Caller, input: Input<'rewindSandbox'>): Promise<Rewound>;
+
+  /** The named ones. */
+  listSnapshots(caller: Caller, input: Input<'listSnapshots'>): Promise<SnapshotList>;
+  getSnapshot(caller: Caller, input: Input<'getSnapshot'>): Promise<Snapshot>;
+  deleteSnapshot(caller: Caller, input: Input<'deleteSnapshot'>): Promise<void>;
+
+  listTemplates(caller: Caller, input: Input<'listTemplates'>): Promise<TemplateList>;
+  getCapabilities(caller: Caller, input: Input<'getCapabilities'>): Promise<Capabilities>;
+  /** Asked without a key, so it says nothing internal. Never throws. */
+  readiness(): Promise<Readiness>;
+}

@@ -1,0 +1,237 @@
+import { readFile } from 'node:fs/promises';
+import { AppError, ERRORS, type IdKind, newId, parseId, type SandboxStatus } from '@space/core';
+import fc from 'fast-check';
+import { describe, expect, expectTypeOf, test } from 'vitest';
+import {
+  buildOpenApi,
+  type Input,
+  PROBLEM_CODES,
+  ProtocolError,
+  problemCodesOf,
+  problemKindOf,
+  type Request,
+  ROUTE_NAMES,
+  ROUTES,
+  type Route,
+  type RouteName,
+  SIGNALS,
+  schemas,
+  signalNameOf,
+  toProblem,
+  type UseCases,
+} from '../src/index.ts';
+
+const chance = { bytes: (count: number) => Uint8Array.from({ length: count }, () => Math.random() * 256) };
+
+/** Something that each body schema accepts. */
+const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
+  createSandbox: { name: 'a', size: { vcpus: 1 }, env: { A: '1' }, metadata: { b: '2' } },
+  exec: { command: 'true' },
+  signalProcess: { signal: 'SIGTERM' },
+  pauseSandbox: {},
+  resumeSandbox: {},
+  takeSnapshot: { name: 'a', note: 'b' },
+  forkSandbox: { count: 2 },
+  rewindSandbox: { to: 'a' },
+};
+const QUERIES: Readonly<Partial<Record<RouteName, object>>> = {
+  readFile: { path: 'a' },
+  writeFile: { path: 'a' },
+  statFile: { path: 'a' },
+  listFiles: { path: 'a' },
+};
+
+describe('the route table', () => {
+  test('has no two routes of one method and path', () => {
+    const all = ROUTE_NAMES.map((name) => `${ROUTES[name].method} ${ROUTES[name].path.replaceAll(/\{\w+\}/g, '{}')}`);
+    expect(new Set(all).size).toBe(all.length);
+  });
+
+  test('has a use-case for each route but those that the server answers itself', () => {
+    type Own = 'getHealth' | 'getReadiness' | 'getOpenApi';
+    expectTypeOf<Exclude<keyof UseCases, 'readiness'>>().toEqualTypeOf<Exclude<RouteName, Own>>();
+  });
+
+  test('gives use-cases inputs of plain fields', () => {
+    expectTypeOf<Input<'getSandbox'>>().toEqualTypeOf<{ id: string }>();
+    expectTypeOf<Input<'createSandbox'>>().toHaveProperty('name');
+    expectTypeOf<{ id: string; count: number }>().toExtend<Input<'forkSandbox'>>();
+    expectTypeOf<{ id: string }>().toExtend<Request<'forkSandbox'>>();
+  });
+
+  test('never gives two parts of one input the same field', () => {
+    for (const name of ROUTE_NAMES) {
+      const route: Route = ROUTES[name];
+      const parts = [route.params, route.query, ...(route.body.kind === 'json' ? [route.body.schema] : [])];
+      const fields = parts.flatMap((part) => Object.keys((part as unknown as { shape: object }).shape));
+      expect(new Set(fields).size, name).toBe(fields.length);
+    }
+  });
+
+  test('shows exactly the states that a user can see', () => {
+    type Shown = (typeof schemas.sandboxStatus)['options'][number];
+    expectTypeOf<Shown>().toEqualTypeOf<Exclude<SandboxStatus, 'deleted'>>();
+  });
+});
+
+describe('strictness', () => {
+  const unknownField = fc.string({ minLength: 1 }).filter((key) => key !== '__proto__');
+
+  test.each(ROUTE_NAMES)('%s refuses unknown fields and query parameters', (name) => {
+    const route: Route = ROUTES[name];
+    const query = QUERIES[name] ?? {};
+    const body = BODIES[name] ?? {};
+    expect(route.query.safeParse(query).success).toBe(true);
+    if (route.body.kind === 'json') expect(route.body.schema.safeParse(body).success).toBe(true);
+    fc.assert(
+      fc.property(unknownField, fc.jsonValue(), (field, value) => {
+        const isKnown = (schema: unknown) => Object.hasOwn((schema as { shape: object }).shape, field);
+        if (!isKnown(route.query)) expect(route.query.safeParse({ ...query, [field]: 'x' }).success).toBe(false);
+        if (route.body.kind !== 'json' || isKnown(route.body.schema)) return;
+        expect(route.body.schema.safeParse({ ...body, [field]: value }).success).toBe(false);
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  test('every object of the document is closed, or a map, or a problem with its facts', () => {
+    const open: string[] = [];
+    const visit = (value: unknown, path: string) => {
+      if (typeof value !== 'object' || value === null) return;
+      if (
+        'type' in value &&
+        value.type === 'object' &&
+        !('additionalProperties' in value && value.additionalProperties !== true)
+      ) {
+        open.push(path);
+      }
+      for (const [key, inner] of Object.entries(value)) visit(inner, `${path}/${key}`);
+    };
+    visit(buildOpenApi(), '');
+    expect(
+      open.filter((path) => !path.startsWith('/paths/~1openapi') && !path.startsWith('/paths//openapi.json')),
+    ).toEqual([]);
+  });
+
+  test('null is never taken for absent', () => {
+    for (const [name, body] of Object.entries(BODIES)) {
+      const route: Route = ROUTES[name as RouteName];
+      if (route.body.kind !== 'json') continue;
+      for (const field of Object.keys(body)) {
+        expect(route.body.schema.safeParse({ ...body, [field]: null }).success, `${name}.${field}`).toBe(false);
+      }
+    }
+  });
+});
+
+describe('names and text', () => {
+  test('no name is an id of any kind', () => {
+    const kinds: IdKind[] = ['sandbox', 'snapshot', 'life', 'operation', 'process', 'apiKey'];
+    fc.assert(
+      fc.property(fc.stringMatching(/^[a-z][a-z0-9-]{0,62}$/), (name) => {
+        expect(schemas.name.safeParse(name).success).toBe(true);
+        for (const kind of kinds) expect(parseId(kind, name)).toBeUndefined();
+      }),
+    );
+    for (const kind of kinds) expect(schemas.name.safeParse(newId(kind, chance)).success).toBe(false);
+  });
+
+  test.each(['', '1a', 'A', 'a_b', 'a.b', '-a', 'a'.repeat(64), 'a\n', 'ä'])('%o is no name', (name) => {
+    expect(schemas.name.safeParse(name).success).toBe(false);
+  });
+
+  test('a reference is an id of its own kind, or a name', () => {
+    expect(schemas.sandboxReference.safeParse(newId('sandbox', chance)).success).toBe(true);
+    expect(schemas.sandboxReference.safeParse(newId('snapshot', chance)).success).toBe(false);
+    expect(schemas.snapshotReference.safeParse('last-good').success).toBe(true);
+  });
+
+  test('what would change on its way to the guest is refused', () => {
+    for (const bad of ['a\0', '\ud800', 'x\udfff']) {
+      expect(schemas.guestPath.safeParse(bad).success).toBe(false);
+      expect(schemas.execBody.safeParse({ command: bad }).success).toBe(false);
+      expect(schemas.execBody.safeParse({ argv: [bad] }).success).toBe(false);
+      expect(schemas.env.safeParse({ A: bad }).success).toBe(false);
+    }
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', minLength: 1, maxLength: 50 }), (path) => {
+        const survives = !path.includes('\0') && new TextDecoder().decode(new TextEncoder().encode(path)) === path;
+        // A decoder drops a leading byte order mark; as a file's name it is kept.
+        if (!path.startsWith('\ufeff')) expect(schemas.guestPath.safeParse(path).success).toBe(survives);
+      }),
+    );
+  });
+
+  test('numbers in queries are decimal digits', () => {
+    const limit = (text: string) => schemas.pageQuery.safeParse({ limit: text });
+    for (const bad of ['', ' 1', '1 ', '+1', '-1', '0', '01', '1.0', '1e2', '0x10', '1001', 'NaN', '9'.repeat(20)]) {
+      expect(limit(bad).success, bad).toBe(false);
+    }
+    expect(limit('1000').data).toEqual({ limit: 1000 });
+    expect(schemas.pageQuery.parse({})).toEqual({ limit: 100 });
+  });
+
+  test('a mode is octal', () => {
+    const mode = (text: string) => schemas.writeFileQuery.safeParse({ path: 'a', mode: text });
+    expect(mode('0755').data?.mode).toBe(0o755);
+    for (const bad of ['', '75', '0o755', '888', '07555', '0x1']) expect(mode(bad).success, bad).toBe(false);
+  });
+
+  test('maps have a limit', () => {
+    const entries = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, index) => [`A${index}`, '']));
+    expect(schemas.env.safeParse(entries(256)).success).toBe(true);
+    expect(schemas.env.safeParse(entries(257)).success).toBe(false);
+    expect(schemas.metadata.safeParse(entries(65)).success).toBe(false);
+    expect(schemas.env.safeParse({ 'A=B': '' }).success).toBe(false);
+  });
+
+  test('signals have the names of Linux', () => {
+    expect(signalNameOf(9)).toBe('SIGKILL');
+    expect(signalNameOf(34)).toBe('SIG34');
+    expect(new Set(Object.values(SIGNALS)).size).toBe(31);
+  });
+});
+
+describe('problems', () => {
+  test.each(PROBLEM_CODES)('%s is a problem that its schema allows', (code) => {
+    const thrown = code in ERRORS ? new AppError(code as keyof typeof ERRORS, 'x') : new ProtocolError(code as never);
+    const problem = toProblem(thrown, 'req_1');
+    expect(schemas.problem.parse(problem)).toEqual(problem);
+    expect(problem).toMatchObject({ code, status: problemKindOf(code).status, requestId: 'req_1' });
+  });
+
+  test('facts are shown and take the place of nothing', () => {
+    const problem = toProblem(new AppError('bad_request', { detail: 'd', facts: { status: 200, limit: 3 } }), 'r');
+    expect(problem).toMatchObject({ status: 400, limit: 3 });
+  });
+
+  test.each([
+    new Error('secret'),
+    'secret',
+    null,
+    new AppError('internal', { detail: 'secret', facts: { secret: 1 } }),
+  ])('the unexpected (%s) says nothing of itself', (thrown) => {
+    const problem = toProblem(thrown, 'r');
+    expect(problem.code).toBe('internal');
+    expect(JSON.stringify(problem)).not.toContain('secret');
+  });
+
+  test('every code of the catalogue can be answered by some route', () => {
+    const declared = new Set(ROUTE_NAMES.flatMap((name) => problemCodesOf(ROUTES[name])));
+    expect(PROBLEM_CODES.filter((code) => !declared.has(code))).toEqual(['method_not_allowed']);
+  });
+});
+
+test('openapi.json is what the contract says; `npm run openapi` writes it', async () => {
+  const committed = await readFile(new URL('../openapi.json', import.meta.url), 'utf8');
+  expect(JSON.parse(committed)).toEqual(JSON.parse(JSON.stringify(buildOpenApi())));
+});
+
+test('every reference in the document leads somewhere', () => {
+  const document = JSON.stringify(buildOpenApi());
+  const { schemas: components } = (buildOpenApi() as unknown as { components: { schemas: object } }).components;
+  for (const [, name] of document.matchAll(/"#\/components\/schemas\/(\w+)"/g))
+    expect(components).toHaveProperty(name ?? '');
+  expect(document).not.toContain('$defs');
+});

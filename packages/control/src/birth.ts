@@ -1,0 +1,76 @@
+/** How sandboxes come into being: recorded first, all or none, then started from a point. */
+import { AppError, asAppError, type NodePort, newId, type SnapshotId } from '@space/core';
+import { succeeded } from './conclude.ts';
+import type { Driver } from './driver.ts';
+import type { ControlPorts } from './ports.ts';
+import type { NewSandbox, RecordedSandbox } from './records.ts';
+import { mapInParallel } from './turns.ts';
+
+/** Starts at once: each takes memory and a VMM's start, and a node has few processors. */
+const PARALLEL_STARTS = 4;
+
+export type Birth = Omit<NewSandbox, 'id' | 'operationId' | 'at'>;
+export type Born = { readonly sandbox: RecordedSandbox } | { readonly error: AppError };
+
+export class Nursery {
+  readonly #ports: ControlPorts;
+  readonly #driver: Driver;
+
+  constructor(ports: ControlPorts, driver: Driver) {
+    this.#ports = ports;
+    this.#driver = driver;
+  }
+
+  /** Throws when nothing could be recorded; else one result per birth, in order. */
+  async bear(births: readonly Birth[]): Promise<readonly Born[]> {
+    this.#driver.checkOpen();
+    const { records, chance, clock } = this.#ports;
+    const at = new Date(clock.now());
+    const recorded = births.map((birth): NewSandbox => {
+      return { ...birth, id: newId('sandbox', chance), operationId: newId('operation', chance), at };
+    });
+    // From the first instant the operations are known as ours, so that no reconciler takes them for orphans.
+    const own = recorded.map(({ operationId }) => this.#driver.own(operationId));
+    try {
+      await records.addSandboxes(recorded);
+      return await mapInParallel(recorded, PARALLEL_STARTS, (newOne) => this.#start(newOne));
+    } finally {
+      for (const disown of own) disown();
+    }
+  }
+
+  async #start({ id }: NewSandbox): Promise<Born> {
+    const { records } = this.#ports;
+    try {
+      const begun = await records.findSandbox(id);
+      if (begun?.operation !== 'create') throw new AppError('superseded', `${id} was deleted before it was started.`);
+      const { sandbox } = await this.#driver.performCreate(begun, async () => {
+        const from = begun.forkedFrom?.snapshotId ?? (await this.#readySnapshot(begun));
+        const { epoch, vault, template, size, generation } = begun;
+        await this.#ports.node.start({ vault, sandboxId: id, epoch, from, template, generation, size });
+        return succeeded(undefined);
+      });
+      return { sandbox };
+    } catch (thrown) {
+      return { error: asAppError(thrown) };
+    }
+  }
+
+  async #readySnapshot(begun: RecordedSandbox): Promise<SnapshotId> {
+    const ready = await this.#ports.node.ensureReady(begun.vault, begun.template, begun.size);
+    // That may have taken minutes, and a delete may have come and gone: the node would not remember it.
+    const now = await this.#ports.records.findSandbox(begun.id);
+    if (now?.epoch !== begun.epoch) throw new AppError('superseded', `${begun.id} was deleted while it was created.`);
+    return ready;
+  }
+}
+
+/** Throws `template_unknown`. */
+export function checkTemplate(node: NodePort, template: string): void {
+  const known = node.templates().map(({ name }) => name);
+  if (known.includes(template)) return;
+  throw new AppError('template_unknown', {
+    detail: `There is no template "${template}"; there is ${known.map((name) => `"${name}"`).join(', ') || 'none yet'}.`,
+    facts: { template },
+  });
+}

@@ -1,0 +1,99 @@
+/**
+ * How an operation ends when nobody can say what it did: its effect failed, or its process died. The node is asked what is
+ * real, and each thing that the operation had planned either took effect, and is recorded so, or did not, and is removed.
+ */
+import { AppError, type InspectedSandbox, type NodePort, type SnapshotId } from '@space/core';
+import type { ControlPorts } from './ports.ts';
+import type { OperationInput, RecordedSandbox, RecordedSnapshot, SandboxChanges } from './records.ts';
+import { retryUnavailable } from './retry.ts';
+
+export interface Conclusion {
+  readonly changes: SandboxChanges;
+  readonly points: readonly RecordedSnapshot[];
+  readonly dropped: readonly SnapshotId[];
+}
+
+export interface Succeeded<T> extends Conclusion {
+  readonly result: T;
+}
+
+const NOTHING: Conclusion = { changes: {}, points: [], dropped: [] };
+
+export function succeeded<T>(result: T, conclusion: Partial<Conclusion> = {}): Succeeded<T> {
+  return { ...NOTHING, ...conclusion, result };
+}
+
+/** What a node says of a sandbox that it does not hold. */
+export function absentSandbox({ vault, id, epoch }: RecordedSandbox): InspectedSandbox {
+  return { vault, sandboxId: id, real: 'absent', epoch, generation: 0, head: null, life: null };
+}
+
+/** What is real, as far as the node can be asked. A sandbox that it does not hold is `absent`. */
+export async function inspectReal(node: NodePort, sandbox: RecordedSandbox): Promise<InspectedSandbox> {
+  try {
+    return await retryUnavailable(() => node.inspect(sandbox.id));
+  } catch (thrown) {
+    if (thrown instanceof AppError && thrown.code === 'not_found') return absentSandbox(sandbox);
+    throw thrown;
+  }
+}
+
+export async function concludeUnknown(
+  ports: ControlPorts,
+  begun: RecordedSandbox,
+  input: OperationInput,
+  inspected: InspectedSandbox,
+): Promise<Conclusion> {
+  switch (begun.operation) {
+    case 'create':
+      return concludeCreate(ports, begun);
+    case 'resume':
+    case 'rewind':
+    case 'pause':
+    case 'snapshot':
+    case 'fork':
+      return concludeMove(ports, begun, input, inspected);
+    default:
+      return NOTHING;
+  }
+}
+
+/** A create that failed leaves nothing on the node; what could not be removed now, the reconciler removes. */
+async function concludeCreate({ node, logger }: ControlPorts, begun: RecordedSandbox): Promise<Conclusion> {
+  await node
+    .destroy({ vault: begun.vault, sandboxId: begun.id, epoch: begun.epoch, points: [] })
+    .catch((err: unknown) => logger.warn({ sandboxId: begun.id, err }, 'a failed create was not cleaned up yet'));
+  return NOTHING;
+}
+
+async function concludeMove(
+  { records, node, logger }: ControlPorts,
+  begun: RecordedSandbox,
+  input: OperationInput,
+  inspected: InspectedSandbox,
+): Promise<Conclusion> {
+  const { from, takes } = input;
+  const switched = input.generation !== undefined && inspected.generation === input.generation;
+  const startedFrom =
+    inspected.real === 'running' && from !== undefined && from !== 'crashed' && inspected.head === from;
+  const durable = takes !== undefined && inspected.head === takes;
+  const changes: SandboxChanges = {
+    ...(switched ? { generation: input.generation } : {}),
+    ...(startedFrom ? { head: from } : {}),
+    ...(durable ? { head: takes } : {}),
+  };
+  if (takes === undefined) return { ...NOTHING, changes };
+  const taken = await records.findSnapshot(takes);
+  // A point becomes the head once it is durable; a rewind keeps the present, and then its target becomes the head.
+  if (taken !== null && (durable || (begun.operation === 'rewind' && switched))) {
+    return { changes, points: [{ ...taken, state: 'good' }], dropped: [] };
+  }
+  try {
+    await node.deletePoint(begun.vault, takes);
+    return { changes, points: [], dropped: [takes] };
+  } catch (err) {
+    // Recorded as `taking`, it is shown to nobody and goes with its sandbox.
+    logger.warn({ sandboxId: begun.id, snapshotId: takes, err }, 'a point that was not completed was not removed yet');
+    return { ...NOTHING, changes };
+  }
+}

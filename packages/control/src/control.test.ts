@@ -1,0 +1,427 @@
+import { setTimeout } from 'node:timers/promises';
+import { AppError } from '@space/core';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createApiKey } from './api-keys.ts';
+import { collect, eventually, NO_LEFTOVERS, World } from './test-world.ts';
+
+let world: World;
+beforeEach(() => {
+  world = new World();
+});
+afterEach(async () => {
+  await world.control.close();
+});
+
+function sandboxes(results: Awaited<ReturnType<World['fork']>>) {
+  return results.flatMap((result) => ('sandbox' in result ? [result.sandbox] : []));
+}
+
+describe('create, get, list', () => {
+  it('creates a running sandbox with what was asked', async () => {
+    const made = await world.create({ name: 'one', env: { A: '1' }, metadata: { m: 'x' }, size: { vcpus: 2 } });
+    expect(made).toMatchObject({ status: 'running', name: 'one', generation: 1, head: null, forkedFrom: null });
+    expect(made.size.vcpus).toBe(2);
+    expect(await world.get('one')).toMatchObject({ id: made.id, env: { A: '1' }, metadata: { m: 'x' } });
+    expect(made).not.toHaveProperty('env');
+  });
+
+  it('refuses an unknown template, an impossible size and a name in use, and leaves nothing', async () => {
+    await world.create({ name: 'one' });
+    await expect(world.create({ template: 'other' })).rejects.toMatchObject({ code: 'template_unknown' });
+    await expect(world.create({ size: { vcpus: 99 } })).rejects.toMatchObject({ code: 'size_impossible' });
+    await expect(world.create({ name: 'one' })).rejects.toMatchObject({ code: 'name_taken' });
+    await expect(world.create({ snapshot: 'nothing' })).rejects.toMatchObject({ code: 'not_found' });
+    expect(await world.records.allSandboxes()).toHaveLength(1);
+  });
+
+  it('lists page by page', async () => {
+    const made = [await world.create(), await world.create(), await world.create()];
+    const first = await world.control.listSandboxes(world.caller(), { limit: 2 });
+    const second = await world.control.listSandboxes(world.caller(), { limit: 2, cursor: first.nextCursor ?? '' });
+    expect(second.nextCursor).toBeNull();
+    const ids = [...first.sandboxes, ...second.sandboxes].map(({ id }) => id);
+    expect(ids.toSorted()).toEqual(made.map(({ id }) => id).toSorted());
+  });
+
+  it('starts from a snapshot by its name, with its memory', async () => {
+    const source = await world.create();
+    await world.count(source.id, 3);
+    await world.snapshot(source.id, 'base-3');
+    await world.remove(source.id);
+    const made = await world.create({ snapshot: 'base-3' });
+    expect(made.forkedFrom?.sandboxId).toBe(source.id);
+    expect(await world.exec(made.id, 'read')).toBe('3');
+  });
+});
+
+describe('pause and resume', () => {
+  it('brings everything back, any number of times, and keeps one pause point', async () => {
+    const { id } = await world.create();
+    for (let round = 1; round <= 20; round++) {
+      await world.count(id);
+      const paused = await world.pause(id);
+      expect(paused.status).toBe('paused');
+      expect((await world.resume(id)).generation).toBe(1);
+      expect(await world.exec(id, 'read')).toBe(String(round));
+      const timeline = await world.timeline(id);
+      expect(timeline.map((point) => point.id)).toEqual([paused.head]);
+    }
+    expect(world.node.pointIds()).toHaveLength(1);
+  });
+
+  it('does nothing twice', async () => {
+    const { id } = await world.create();
+    expect((await world.resume(id)).status).toBe('running');
+    const first = await world.pause(id);
+    expect((await world.pause(id)).head).toBe(first.head);
+  });
+
+  it('wakes by use, once for ten callers, and not by a read', async () => {
+    const { id } = await world.create();
+    await world.count(id, 2);
+    await world.pause(id);
+    await world.get(id);
+    await expect(world.control.listProcesses(world.caller(), { id })).rejects.toMatchObject({ code: 'wrong_state' });
+    expect((await world.get(id)).status).toBe('paused');
+    const starts = () => world.node.faults.steps.filter((step) => step === 'start').length;
+    const before = starts();
+    const read = await Promise.all(Array.from({ length: 10 }, () => world.exec(id, 'read')));
+    expect(read).toEqual(Array.from({ length: 10 }, () => '2'));
+    expect(starts() - before).toBe(1);
+  });
+
+  it('shares the failure of a wake among those who waited for it, and the next try works', async () => {
+    const { id } = await world.create();
+    await world.pause(id);
+    const held = world.node.faults.holdNext('start');
+    world.node.faults.failNext('start vm', new AppError('insufficient_memory', 'full'));
+    const reads = Promise.allSettled(Array.from({ length: 10 }, () => world.exec(id, 'read')));
+    await held.reached;
+    await setTimeout(10);
+    held.letGo();
+    const results = await reads;
+    for (const result of results) expect(result).toMatchObject({ reason: { code: 'insufficient_memory' } });
+    expect(await world.exec(id, 'read')).toBe('0');
+  });
+});
+
+describe('crash', () => {
+  async function crashed(prepare: (id: string) => Promise<unknown>) {
+    await world.control.start();
+    const { id } = await world.create();
+    await prepare(id);
+    world.node.crash(id, 'killed by the kernel');
+    await eventually(
+      () => world.get(id),
+      ({ status }) => status === 'crashed',
+    );
+    return id;
+  }
+
+  it('is seen, explained, and not undone by mere use', async () => {
+    const id = await crashed((sandbox) => world.count(sandbox));
+    expect((await world.get(id)).crash?.detail).toBe('killed by the kernel');
+    await expect(world.exec(id, 'read')).rejects.toMatchObject({ code: 'vm_lost' });
+  });
+
+  it('goes on from its newest point in a new generation', async () => {
+    const id = await crashed(async (sandbox) => {
+      await world.count(sandbox, 2);
+      await world.snapshot(sandbox);
+      await world.count(sandbox, 5);
+    });
+    expect(await world.resume(id)).toMatchObject({ status: 'running', generation: 2, crash: null });
+    expect(await world.exec(id, 'read')).toBe('2');
+  });
+
+  it('goes on from its disk when it has no point of its own', async () => {
+    const id = await crashed(async (sandbox) => {
+      await world.count(sandbox, 2);
+      const bytes = (async function* () {
+        yield Buffer.from('kept');
+      })();
+      await world.control.writeFile(world.caller(), { id: sandbox, path: '/f' }, bytes);
+    });
+    await world.resume(id);
+    expect(await world.exec(id, 'read')).toBe('0');
+    const { body } = await world.control.readFile(world.caller(), { id, path: '/f' });
+    expect(Buffer.concat(await Array.fromAsync(body)).toString()).toBe('kept');
+  });
+
+  it('after a rewind does not bring back what was rewound', async () => {
+    const id = await crashed(async (sandbox) => {
+      await world.count(sandbox, 1);
+      const point = await world.snapshot(sandbox);
+      await world.count(sandbox, 5);
+      await world.rewind(sandbox, point.id);
+    });
+    await world.resume(id);
+    expect(await world.exec(id, 'read')).toBe('1');
+  });
+});
+
+describe('snapshot', () => {
+  it('forms a line of parents, newest first', async () => {
+    const { id } = await world.create();
+    const a = await world.snapshot(id);
+    const b = await world.snapshot(id, 'b');
+    await world.pause(id);
+    await world.resume(id);
+    const c = await world.snapshot(id);
+    const timeline = await world.timeline(id);
+    // The pause point between b and c is superseded.
+    expect(timeline.map((point) => [point.id, point.parent])).toEqual([
+      [c.id, b.id],
+      [b.id, a.id],
+      [a.id, null],
+    ]);
+    expect((await world.get(id)).head).toBe(c.id);
+  });
+
+  it('of a paused sandbox labels the point that it is paused at, which then stays', async () => {
+    const { id } = await world.create();
+    const paused = await world.pause(id);
+    const snapshot = await world.snapshot(id, 'kept');
+    expect(snapshot).toMatchObject({ id: paused.head, name: 'kept', cause: 'snapshot' });
+    await expect(world.snapshot(id, 'again')).rejects.toMatchObject({ code: 'wrong_state' });
+    await world.resume(id);
+    await world.pause(id);
+    expect((await world.timeline(id)).map((point) => point.id)).toContain(snapshot.id);
+  });
+
+  it('with a name in use does nothing at all', async () => {
+    const { id } = await world.create();
+    await world.snapshot(id, 'n');
+    await expect(world.snapshot(id, 'n')).rejects.toMatchObject({ code: 'name_taken' });
+    expect(world.node.pointIds()).toHaveLength(1);
+    expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+
+  it('is deleted, unless its sandbox is paused at it', async () => {
+    const { id } = await world.create();
+    const a = await world.snapshot(id);
+    const b = await world.snapshot(id);
+    await world.control.deleteSnapshot(world.caller(), { id: a.id });
+    expect((await world.timeline(id)).map((point) => [point.id, point.parent])).toEqual([[b.id, null]]);
+    const { head } = await world.pause(id);
+    const deletion = world.control.deleteSnapshot(world.caller(), { id: head ?? '' });
+    await expect(deletion).rejects.toMatchObject({ code: 'snapshot_in_use' });
+    expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+});
+
+describe('fork', () => {
+  it('makes running copies that share nothing, from one instant', async () => {
+    const { id } = await world.create({ env: { A: 'x' }, metadata: { m: 'y' } });
+    await world.count(id, 3);
+    const children = sandboxes(await world.fork(id, 5));
+    expect(new Set(children.map((child) => child.id)).size).toBe(5);
+    await world.count(id);
+    for (const [index, child] of children.entries()) {
+      expect(child).toMatchObject({ generation: 1, name: null, metadata: { m: 'y' } });
+      expect(child.forkedFrom?.sandboxId).toBe(id);
+      await world.count(child.id, index);
+      expect(await world.exec(child.id, 'read')).toBe(String(3 + index));
+      expect(await world.exec(child.id, 'env A')).toBe('x');
+    }
+    expect(await world.exec(id, 'read')).toBe('4');
+  });
+
+  it('takes one snapshot of a running source, and none of a paused one, which stays paused', async () => {
+    const { id } = await world.create();
+    await world.fork(id, 3);
+    expect(world.node.pointIds()).toHaveLength(1);
+    const { head } = await world.pause(id);
+    const [child] = sandboxes(await world.fork(id));
+    expect(child?.forkedFrom?.snapshotId).toBe(head);
+    expect((await world.get(id)).status).toBe('paused');
+  });
+
+  it('starts from a past point, and from one that was inherited', async () => {
+    const { id } = await world.create();
+    await world.count(id, 1);
+    const past = await world.snapshot(id, 'past');
+    await world.count(id, 5);
+    const [child] = sandboxes(await world.fork(id, 1));
+    const [grandchild] = sandboxes(await world.fork(child?.id ?? '', 1, past.id));
+    expect(await world.exec(grandchild?.id ?? '', 'read')).toBe('1');
+    const stranger = await world.create();
+    await expect(world.fork(stranger.id, 1, past.id)).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('gives a result or an error per child, and leaves nothing of those that failed', async () => {
+    const { id } = await world.create();
+    world.node.faults.failNext('start', new AppError('insufficient_memory', 'full'));
+    const results = await world.fork(id, 3);
+    expect(results.filter((result) => 'error' in result)).toMatchObject([{ error: { code: 'insufficient_memory' } }]);
+    expect(sandboxes(results)).toHaveLength(2);
+    expect(await world.records.allSandboxes()).toHaveLength(3);
+    expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+
+  it('throws when no child was made', async () => {
+    const { id } = await world.create();
+    world.node.faults.failNext('start', new AppError('insufficient_memory', 'full'));
+    await expect(world.fork(id, 1)).rejects.toMatchObject({ code: 'insufficient_memory' });
+    expect((await world.get(id)).status).toBe('running');
+  });
+
+  it('children outlive their source, and the source its children', async () => {
+    const { id } = await world.create();
+    await world.count(id, 2);
+    const [a, b] = sandboxes(await world.fork(id, 2));
+    await world.remove(a?.id ?? '');
+    expect(await world.exec(id, 'read')).toBe('2');
+    await world.remove(id);
+    await world.pause(b?.id ?? '');
+    expect(await world.exec(b?.id ?? '', 'read')).toBe('2');
+    expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+});
+
+describe('rewind', () => {
+  it('goes back in a new generation, and is undone by another', async () => {
+    const { id } = await world.create();
+    await world.count(id, 1);
+    const point = await world.snapshot(id, 'p');
+    await world.count(id, 4);
+    const { sandbox, kept } = await world.rewind(id, 'p');
+    expect(sandbox).toMatchObject({ status: 'running', generation: 2, head: point.id });
+    expect(kept).toMatchObject({ cause: 'rewind', parent: point.id, generation: 1 });
+    expect(await world.exec(id, 'read')).toBe('1');
+    await world.rewind(id, kept?.id ?? '');
+    expect(await world.exec(id, 'read')).toBe('5');
+    expect((await world.get(id)).generation).toBe(3);
+  });
+
+  it('of a paused sandbox keeps the point that it was paused at', async () => {
+    const { id } = await world.create();
+    const point = await world.snapshot(id);
+    await world.count(id, 4);
+    const { head } = await world.pause(id);
+    const { sandbox, kept } = await world.rewind(id, point.id);
+    expect(sandbox.status).toBe('running');
+    expect(kept).toMatchObject({ id: head, cause: 'rewind' });
+    await world.pause(id);
+    await world.rewind(id, head ?? '');
+    expect(await world.exec(id, 'read')).toBe('4');
+  });
+
+  it('of a child goes back to before the fork', async () => {
+    const { id } = await world.create();
+    const past = await world.snapshot(id);
+    await world.count(id, 2);
+    const [child] = sandboxes(await world.fork(id));
+    await world.rewind(child?.id ?? '', past.id);
+    expect(await world.exec(child?.id ?? '', 'read')).toBe('0');
+  });
+
+  it('refuses a point of another timeline', async () => {
+    const [a, b] = [await world.create(), await world.create()];
+    const point = await world.snapshot(a.id);
+    await expect(world.rewind(b.id, point.id)).rejects.toMatchObject({ code: 'not_found' });
+    expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+});
+
+describe('delete', () => {
+  it('takes the sandbox with its unnamed points and leaves the named', async () => {
+    const { id } = await world.create();
+    await world.snapshot(id);
+    const named = await world.snapshot(id, 'named');
+    await world.pause(id);
+    await world.remove(id);
+    await expect(world.get(id)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(world.remove(id)).rejects.toMatchObject({ code: 'not_found' });
+    expect(world.node.pointIds()).toEqual([named.id]);
+    const listed = await world.control.listSnapshots(world.caller(), { limit: 10 });
+    expect(listed.snapshots.map((one) => [one.id, one.parent])).toEqual([[named.id, null]]);
+  });
+
+  it('is one, when two ask at the same time', async () => {
+    const { id } = await world.create();
+    await Promise.all([world.remove(id), world.remove(id), world.remove(id)]);
+    expect(world.node.faults.steps.filter((step) => step === 'destroy')).toHaveLength(1);
+  });
+});
+
+describe('commands', () => {
+  it('see the environment of the sandbox, and their own over it', async () => {
+    const { id } = await world.create({ env: { A: 'sandbox', B: 'sandbox' } });
+    expect(await world.exec(id, 'env A')).toBe('sandbox');
+    expect(await world.exec(id, 'env B', { env: { B: 'own' } })).toBe('own');
+  });
+
+  it('are killed when their time has passed, and say so', async () => {
+    const { id } = await world.create();
+    const events = await collect(world.execEvents(id, 'forever', { timeoutMs: 20 }));
+    expect(events.at(-1)).toEqual({ kind: 'exited', exit: { signal: 9 }, timedOut: true });
+    expect((await world.control.listProcesses(world.caller(), { id })).processes).toEqual([]);
+    const inTime = await collect(world.execEvents(id, 'exit 3', { timeoutMs: 10_000 }));
+    expect(inTime.at(-1)).toEqual({ kind: 'exited', exit: { code: 3 }, timedOut: false });
+  });
+
+  it('that cannot be killed end as an error, never as an exit', async () => {
+    const { id } = await world.create();
+    world.node.faults.failNext('signalTree', new AppError('agent_lost', 'silent'));
+    await expect(collect(world.execEvents(id, 'forever', { timeoutMs: 20 }))).rejects.toMatchObject({
+      code: 'timed_out',
+    });
+  });
+
+  it('run on when their stream is let go of, at once', async () => {
+    const { id } = await world.create();
+    const events = world.execEvents(id, 'forever')[Symbol.asyncIterator]();
+    expect((await events.next()).value).toMatchObject({ kind: 'started' });
+    const pending = events.next();
+    await events.return?.();
+    expect(await pending).toEqual({ done: true, value: undefined });
+    const { processes } = await world.control.listProcesses(world.caller(), { id });
+    expect(processes).toHaveLength(1);
+    const [{ processId } = { processId: undefined }] = processes;
+    if (processId === undefined) throw new Error('there is one');
+    await world.control.signalProcess(world.caller(), { id, processId, signal: 'SIGTERM' });
+    expect((await world.control.listProcesses(world.caller(), { id })).processes).toEqual([]);
+  });
+
+  it('end typed when the sandbox is paused under them', async () => {
+    const { id } = await world.create();
+    const events = world.execEvents(id, 'forever')[Symbol.asyncIterator]();
+    await events.next();
+    const end = events.next();
+    await Promise.all([expect(end).rejects.toMatchObject({ code: 'vm_lost' }), world.pause(id)]);
+  });
+});
+
+describe('the installation', () => {
+  it('knows its keys', async () => {
+    const { records, chance } = world;
+    const { id, secretKey } = await createApiKey({ records, chance, clock: { now: () => 0, monotonicMs: () => 0 } });
+    expect(await world.control.authenticate(secretKey)).toBe(id);
+    expect(await world.control.authenticate(`${secretKey}x`)).toBeNull();
+    expect(await world.control.authenticate('')).toBeNull();
+    const [kept] = await records.apiKeys();
+    expect(secretKey.startsWith(kept?.prefix ?? '-')).toBe(true);
+    expect(JSON.stringify(kept)).not.toContain(secretKey);
+  });
+
+  it('says what it can do and whether it is ready', async () => {
+    const { limits } = await world.control.getCapabilities(world.caller(), {});
+    expect(limits.forkCount.max).toBe(20);
+    expect((await world.control.listTemplates(world.caller(), {})).templates).toMatchObject([{ name: 'base' }]);
+    expect((await world.control.readiness()).ready).toBe(true);
+    world.records.failing = true;
+    const { ready, checks } = await world.control.readiness();
+    expect(ready).toBe(false);
+    expect(checks.find((one) => one.name === 'database')).toMatchObject({ ready: false });
+    world.records.failing = false;
+  });
+
+  it('refuses new work once it closes', async () => {
+    const { id } = await world.create();
+    await world.control.close();
+    await expect(world.create()).rejects.toMatchObject({ code: 'unavailable' });
+    await expect(world.pause(id)).rejects.toMatchObject({ code: 'unavailable' });
+    expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+});

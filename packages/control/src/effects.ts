@@ -1,0 +1,188 @@
+/** What each operation on one sandbox does: found out by `plan`, carried out on the node by `run`. */
+import { AppError, newId, type SnapshotId, type TakenPoint } from '@space/core';
+import { succeeded } from './conclude.ts';
+import type { Effect, Plan } from './driver.ts';
+import type { ControlPorts } from './ports.ts';
+import type { RecordedSandbox, RecordedSnapshot, SnapshotCause } from './records.ts';
+import { findInTimeline, mortalPoints, newestInLine } from './timeline.ts';
+
+type Label = Pick<RecordedSnapshot, 'name' | 'note'>;
+const UNLABELLED: Label = { name: null, note: null };
+
+export class Effects {
+  readonly #ports: ControlPorts;
+
+  constructor(ports: ControlPorts) {
+    this.#ports = ports;
+  }
+
+  pause(): Effect<void> {
+    return {
+      plan: async (seen) => this.#planTaking(seen, 'pause'),
+      run: async (begun, plan) => {
+        const taking = takenBy(plan);
+        const point = await this.#ports.node.pause({ ...orderOf(begun), snapshotId: taking.id });
+        return succeeded(undefined, { changes: { head: taking.id }, points: [completed(taking, point)] });
+      },
+    };
+  }
+
+  /** Also wake. A crashed sandbox goes on from the newest point of its line, or, without one, from its disk. */
+  resume(): Effect<void> {
+    return {
+      plan: async (seen) => {
+        if (seen.settled === 'crashed') {
+          return { input: { from: await this.#recoveryPoint(seen), generation: seen.generation + 1 } };
+        }
+        if (seen.head === null) throw new AppError('restore_failed', 'The point to resume from is not known.');
+        return { input: { from: seen.head, generation: seen.generation } };
+      },
+      run: async (begun, { input: { from, generation } }) => {
+        if (from === undefined || generation === undefined) throw new Error('a resume has a point and a generation');
+        const { template, size } = begun;
+        await this.#ports.node.start({ ...orderOf(begun), from, template, generation, size });
+        return succeeded(undefined, { changes: { generation, ...(from === 'crashed' ? {} : { head: from }) } });
+      },
+    };
+  }
+
+  /**
+   * Of a running sandbox: a new point. A paused one is a point already, so that gets the name and the note, and stays
+   * when the sandbox goes on.
+   */
+  snapshot(label: Label): Effect<RecordedSnapshot> {
+    return {
+      plan: async (seen) => (seen.settled === 'running' ? this.#planTaking(seen, 'snapshot', label) : { input: {} }),
+      run: async (begun, plan) => {
+        if (plan.taking === undefined) {
+          const labelled = await this.#labelHead(begun, label);
+          return succeeded(labelled, { points: [labelled] });
+        }
+        const taken = await this.#take(begun, plan.taking);
+        return succeeded(taken, { changes: { head: taken.id }, points: [taken] });
+      },
+    };
+  }
+
+  /** The point that children will start from. */
+  forkPoint(): Effect<RecordedSnapshot> {
+    return {
+      plan: async (seen) => (seen.settled === 'running' ? this.#planTaking(seen, 'fork') : { input: {} }),
+      run: async (begun, plan) => {
+        const point = plan.taking === undefined ? await this.#headOf(begun) : await this.#take(begun, plan.taking);
+        return succeeded(point, { changes: { head: point.id }, points: [point] });
+      },
+    };
+  }
+
+  /** The result is the point that holds the state before it. */
+  rewind(to: string): Effect<RecordedSnapshot | null> {
+    return {
+      plan: async (seen) => {
+        const target = await findInTimeline(this.#ports.records, seen, to);
+        const next = { from: target.id, generation: seen.generation + 1 };
+        if (seen.settled !== 'running') return { input: next };
+        const { taking, input } = await this.#planTaking(seen, 'rewind');
+        return { input: { ...input, ...next }, ...(taking === undefined ? {} : { taking }) };
+      },
+      run: async (begun, { taking, input: { from, generation } }) => {
+        if (from === undefined || from === 'crashed' || generation === undefined) {
+          throw new Error('a rewind has a point and a generation');
+        }
+        // When nothing runs, nothing is kept and the id is not used.
+        const keepAs = taking?.id ?? newId('snapshot', this.#ports.chance);
+        const { kept } = await this.#ports.node.rewind({ ...orderOf(begun), to: from, keepAs, generation });
+        const before = kept !== null && taking !== undefined ? completed(taking, kept) : await this.#keepPaused(begun);
+        return succeeded(before, {
+          changes: { head: from, generation },
+          points: before === null ? [] : [before],
+          // The VM had ended before the rewind came: the point was never taken.
+          dropped: kept === null && taking !== undefined ? [taking.id] : [],
+        });
+      },
+    };
+  }
+
+  delete(): Effect<void> {
+    return {
+      plan: async () => ({ input: {} }),
+      run: async (begun) => {
+        const points = await mortalPoints(this.#ports.records, begun.id);
+        await this.#ports.node.destroy({ ...orderOf(begun), points });
+        return succeeded(undefined, { dropped: points });
+      },
+    };
+  }
+
+  async #planTaking(seen: RecordedSandbox, cause: SnapshotCause, label = UNLABELLED): Promise<Plan> {
+    const taking: RecordedSnapshot = {
+      id: newId('snapshot', this.#ports.chance),
+      sandboxId: seen.id,
+      ...label,
+      cause,
+      parent: await newestInLine(this.#ports.records, seen),
+      generation: seen.generation,
+      template: seen.template,
+      size: seen.size,
+      vault: seen.vault,
+      state: 'taking',
+      badReason: null,
+      takenAt: new Date(this.#ports.clock.now()),
+      timings: null,
+    };
+    return { input: { takes: taking.id }, taking };
+  }
+
+  async #take(begun: RecordedSandbox, taking: RecordedSnapshot): Promise<RecordedSnapshot> {
+    return completed(taking, await this.#ports.node.snapshot({ ...orderOf(begun), snapshotId: taking.id }));
+  }
+
+  /** A point of another sandbox, from which this one was forked, holds none of what this one did since. */
+  async #recoveryPoint(seen: RecordedSandbox): Promise<SnapshotId | 'crashed'> {
+    const newest = await newestInLine(this.#ports.records, seen);
+    const point = newest === null ? null : await this.#ports.records.findSnapshot(newest);
+    return point?.sandboxId === seen.id && point.state === 'good' ? point.id : 'crashed';
+  }
+
+  async #headOf(begun: RecordedSandbox): Promise<RecordedSnapshot> {
+    const head = begun.head === null ? null : await this.#ports.records.findSnapshot(begun.head);
+    if (head === null) throw new AppError('snapshot_bad', 'The point that the sandbox is paused at is not known.');
+    return head;
+  }
+
+  async #labelHead(begun: RecordedSandbox, label: Label): Promise<RecordedSnapshot> {
+    const head = await this.#headOf(begun);
+    if (head.name !== null && label.name !== null && head.name !== label.name) {
+      const detail = `The state of a paused sandbox is one snapshot, and it is named "${head.name}" already.`;
+      throw new AppError('wrong_state', detail);
+    }
+    const changes = {
+      name: label.name ?? head.name,
+      note: label.note ?? head.note,
+      cause: head.cause === 'pause' ? ('snapshot' as const) : head.cause,
+    };
+    await this.#ports.records.updateSnapshot(head.id, changes);
+    return { ...head, ...changes };
+  }
+
+  /** The head of a paused sandbox stays in the timeline when it is rewound, so that this can be undone. */
+  async #keepPaused(begun: RecordedSandbox): Promise<RecordedSnapshot | null> {
+    if (begun.settled !== 'paused') return null;
+    const head = await this.#headOf(begun);
+    return head.cause === 'pause' ? { ...head, cause: 'rewind' } : head;
+  }
+}
+
+function orderOf({ vault, id, epoch }: RecordedSandbox) {
+  return { vault, sandboxId: id, epoch };
+}
+
+function takenBy(plan: Plan): RecordedSnapshot {
+  if (plan.taking === undefined) throw new Error('the operation takes a point');
+  return plan.taking;
+}
+
+function completed(taking: RecordedSnapshot, point: TakenPoint): RecordedSnapshot {
+  const { stoppedMs, frozenMs, totalMs } = point;
+  return { ...taking, state: 'good', takenAt: new Date(point.takenAt), timings: { stoppedMs, frozenMs, totalMs } };
+}

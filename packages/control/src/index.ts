@@ -1,0 +1,13 @@
+/**
+ * The control plane: what sandboxes are, what is being done to them, and who may ask. Decisions are core's lifecycle
+ * table; effects are the node's; what must be remembered lies in the records. Nothing here touches a VM, a file system or
+ * a database by itself.
+ *
+ * Read `driver.ts` first: every lifecycle operation goes through it.
+ */
+export { createApiKey, verifyApiKey } from './api-keys.ts';
+export { type Control, createControl } from './control.ts';
+export { decodeCursor, pageOf } from './page.ts';
+export type { ControlPorts, Logger } from './ports.ts';
+export type { ReconcileReport } from './reconcile.ts';
+export type * from './records.ts';

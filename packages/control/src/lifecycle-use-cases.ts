@@ -1,0 +1,184 @@
+/** The use-cases on sandboxes and their lifecycle. Each looks up what it was given, and lets the driver do the rest. */
+import type {
+  Caller,
+  ForkResult,
+  Input,
+  Rewound,
+  Sandbox,
+  SandboxDetail,
+  SandboxList,
+  Snapshot,
+} from '@space/contract';
+import { AppError, checkSize, DEFAULT_VAULT, parseId } from '@space/core';
+import { type Birth, type Born, checkTemplate, type Nursery } from './birth.ts';
+import type { Driver } from './driver.ts';
+import type { Effects } from './effects.ts';
+import type { ControlPorts } from './ports.ts';
+import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
+import { checkGood, findInTimeline, findSnapshot, type Pins, supersededPausePoints } from './timeline.ts';
+import { viewSandbox, viewSandboxDetail, viewSnapshot } from './views.ts';
+
+const DEFAULT_TEMPLATE = 'base';
+
+export interface Machinery {
+  readonly ports: ControlPorts;
+  readonly driver: Driver;
+  readonly effects: Effects;
+  readonly nursery: Nursery;
+  readonly pins: Pins;
+}
+
+export class LifecycleUseCases {
+  readonly #ports: ControlPorts;
+  readonly #driver: Driver;
+  readonly #effects: Effects;
+  readonly #nursery: Nursery;
+  readonly #pins: Pins;
+
+  constructor({ ports, driver, effects, nursery, pins }: Machinery) {
+    this.#ports = ports;
+    this.#driver = driver;
+    this.#effects = effects;
+    this.#nursery = nursery;
+    this.#pins = pins;
+  }
+
+  async createSandbox(_caller: Caller, input: Input<'createSandbox'>): Promise<Sandbox> {
+    const own = { name: input.name ?? null, env: input.env ?? {}, metadata: input.metadata ?? {} };
+    if (input.snapshot !== undefined) {
+      const snapshot = await this.#pinned(() => findSnapshot(this.#ports.records, input.snapshot ?? ''));
+      const { template, size, vault, sandboxId, id } = snapshot;
+      const birth: Birth = { ...own, template, size, vault, forkedFrom: { sandboxId, snapshotId: id } };
+      return viewSandbox(await this.#bearOne(birth).finally(() => this.#pins.unpin(id)));
+    }
+    const template = input.template ?? DEFAULT_TEMPLATE;
+    checkTemplate(this.#ports.node, template);
+    const { limits } = await this.#ports.node.capabilities();
+    const size = checkSize(input.size ?? {}, limits);
+    return viewSandbox(await this.#bearOne({ ...own, template, size, vault: DEFAULT_VAULT, forkedFrom: null }));
+  }
+
+  async listSandboxes(_caller: Caller, input: Input<'listSandboxes'>): Promise<SandboxList> {
+    const { items, next } = await this.#ports.records.listSandboxes(input);
+    return { sandboxes: items.map(viewSandbox), nextCursor: next };
+  }
+
+  async getSandbox(_caller: Caller, input: Input<'getSandbox'>): Promise<SandboxDetail> {
+    return viewSandboxDetail(await this.find(input.id));
+  }
+
+  async deleteSandbox({ signal }: Caller, input: Input<'deleteSandbox'>): Promise<void> {
+    const { id } = await this.find(input.id);
+    await this.#driver.perform(id, 'delete', this.#effects.delete(), signal);
+  }
+
+  async pauseSandbox({ signal }: Caller, input: Input<'pauseSandbox'>): Promise<Sandbox> {
+    const { id } = await this.find(input.id);
+    const { sandbox } = await this.#driver.perform(id, 'pause', this.#effects.pause(), signal);
+    await this.#dropSuperseded(id);
+    return viewSandbox(sandbox);
+  }
+
+  async resumeSandbox({ signal }: Caller, input: Input<'resumeSandbox'>): Promise<Sandbox> {
+    const { id } = await this.find(input.id);
+    const { sandbox } = await this.#driver.perform(id, 'resume', this.#effects.resume(), signal);
+    return viewSandbox(sandbox);
+  }
+
+  async takeSnapshot({ signal }: Caller, input: Input<'takeSnapshot'>): Promise<Snapshot> {
+    const { id } = await this.find(input.id);
+    const effect = this.#effects.snapshot({ name: input.name ?? null, note: input.note ?? null });
+    const { result } = await this.#driver.perform(id, 'snapshot', effect, signal);
+    await this.#dropSuperseded(id);
+    return viewSnapshot(present(result));
+  }
+
+  async rewindSandbox({ signal }: Caller, input: Input<'rewindSandbox'>): Promise<Rewound> {
+    const { id } = await this.find(input.id);
+    const { sandbox, result } = await this.#driver.perform(id, 'rewind', this.#effects.rewind(input.to), signal);
+    await this.#dropSuperseded(id);
+    return { sandbox: viewSandbox(sandbox), kept: result ? viewSnapshot(result) : null };
+  }
+
+  async forkSandbox({ signal }: Caller, input: Input<'forkSandbox'>): Promise<readonly ForkResult[]> {
+    const source = await this.find(input.id);
+    const point = await this.#forkPoint(source, input.from, signal);
+    const birth: Birth = {
+      name: null,
+      template: point.template,
+      size: point.size,
+      vault: point.vault,
+      env: source.env,
+      metadata: source.metadata,
+      forkedFrom: { sandboxId: point.sandboxId, snapshotId: point.id },
+    };
+    const births = Array.from({ length: input.count }, () => birth);
+    const born = await this.#nursery.bear(births).finally(() => this.#pins.unpin(point.id));
+    const [first] = born;
+    if (first !== undefined && 'error' in first && born.every((one) => 'error' in one)) throw first.error;
+    return born.map((one) => ('error' in one ? one : { sandbox: viewSandbox(one.sandbox) }));
+  }
+
+  /** By id or name. Throws `not_found`, also for what is deleted. */
+  async find(reference: string): Promise<RecordedSandbox> {
+    const { records } = this.#ports;
+    const id = parseId('sandbox', reference);
+    const found = await (id === undefined ? records.findSandboxByName(reference) : records.findSandbox(id));
+    if (found === null || found.settled === 'deleted') {
+      throw new AppError('not_found', `There is no sandbox "${reference}".`);
+    }
+    return found;
+  }
+
+  /** Pinned. A past point is used as it is, and the source is not touched. */
+  async #forkPoint(source: RecordedSandbox, from: string | undefined, signal: AbortSignal): Promise<RecordedSnapshot> {
+    if (from !== undefined) return this.#pinned(() => findInTimeline(this.#ports.records, source, from));
+    const { result } = await this.#driver.perform(source.id, 'fork', this.#effects.forkPoint(), signal);
+    return this.#pinned(() => findSnapshot(this.#ports.records, present(result).id));
+  }
+
+  /** Finds a point, pins it, and looks whether it is still there. */
+  async #pinned(find: () => Promise<RecordedSnapshot>): Promise<RecordedSnapshot> {
+    const { id } = await find();
+    this.#pins.pin(id);
+    try {
+      const still = await find();
+      checkGood(still);
+      return still;
+    } catch (thrown) {
+      this.#pins.unpin(id);
+      throw thrown;
+    }
+  }
+
+  async #bearOne(birth: Birth): Promise<RecordedSandbox> {
+    const [born] = (await this.#nursery.bear([birth])) as readonly [Born];
+    if ('error' in born) throw born.error;
+    return born.sandbox;
+  }
+
+  /** After an operation has ended well; that a point stays a while longer harms nobody, so failures are only logged. */
+  async #dropSuperseded(id: RecordedSandbox['id']): Promise<void> {
+    const { records, node, logger } = this.#ports;
+    try {
+      await this.#driver.exclusively(id, async () => {
+        const sandbox = await records.findSandbox(id);
+        if (sandbox === null || sandbox.operation !== null) return;
+        const idle = supersededPausePoints(sandbox, await records.snapshotsOf(id)).filter(
+          (point) => !this.#pins.has(point.id),
+        );
+        for (const point of idle) {
+          await node.deletePoint(point.vault, point.id);
+          await records.dropSnapshots([point.id]);
+        }
+      });
+    } catch (err) {
+      logger.warn({ sandboxId: id, err }, 'a superseded pause point was not removed yet');
+    }
+  }
+}
+
+function present<T>(result: T | undefined): T {
+  if (result === undefined) throw new Error('an operation that takes a point ends with it');
+  return result;
+}

@@ -1,0 +1,251 @@
+/**
+ * The records in memory, for tests: the same promises as PostgreSQL, kept by doing each change in one synchronous turn.
+ * `failing` makes every call throw `unavailable`, as a database that went away does.
+ */
+import { AppError, type SandboxId, type SandboxStatus, type SnapshotId, statusOf } from '@space/core';
+import { paginate } from './page.ts';
+import type {
+  Finding,
+  NewSandbox,
+  OperationBegin,
+  OperationEnd,
+  Page,
+  PageRequest,
+  RecordedApiKey,
+  RecordedOperation,
+  RecordedSandbox,
+  RecordedSnapshot,
+  Records,
+} from './records.ts';
+
+export class MemoryRecords implements Records {
+  failing = false;
+  readonly #sandboxes = new Map<string, RecordedSandbox>();
+  readonly #snapshots = new Map<string, RecordedSnapshot>();
+  readonly #operations = new Map<string, RecordedOperation>();
+  readonly #keys = new Map<string, RecordedApiKey>();
+
+  async addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
+    await this.#turn();
+    const names = sandboxes.flatMap((sandbox) => sandbox.name ?? []);
+    for (const [index, name] of names.entries()) {
+      const taken = [...this.#sandboxes.values()].some((one) => one.name === name && one.settled !== 'deleted');
+      if (taken || names.indexOf(name) !== index) throw nameTaken(name);
+    }
+    for (const { operationId, at, ...rest } of sandboxes) {
+      this.#sandboxes.set(rest.id, {
+        ...rest,
+        settled: 'absent',
+        operation: 'create',
+        operationId,
+        epoch: 1,
+        generation: 1,
+        head: rest.forkedFrom?.snapshotId ?? null,
+        origin: rest.forkedFrom?.snapshotId ?? null,
+        crash: null,
+        createdAt: at,
+        updatedAt: at,
+      });
+      this.#startJournal(
+        rest.id,
+        operationId,
+        'create',
+        1,
+        rest.forkedFrom ? { from: rest.forkedFrom.snapshotId } : {},
+        at,
+      );
+    }
+  }
+
+  async findSandbox(id: SandboxId): Promise<RecordedSandbox | null> {
+    await this.#turn();
+    return this.#sandboxes.get(id) ?? null;
+  }
+
+  async findSandboxByName(name: string): Promise<RecordedSandbox | null> {
+    return (await this.allSandboxes()).find((sandbox) => sandbox.name === name) ?? null;
+  }
+
+  async listSandboxes(page: PageRequest & { readonly status?: SandboxStatus }): Promise<Page<RecordedSandbox>> {
+    const all = await this.allSandboxes();
+    const asked = page.status === undefined ? all : all.filter((sandbox) => statusOf(sandbox) === page.status);
+    return paginate(asked, page, (sandbox) => sandbox.createdAt);
+  }
+
+  async allSandboxes(): Promise<readonly RecordedSandbox[]> {
+    await this.#turn();
+    return [...this.#sandboxes.values()].filter((sandbox) => sandbox.settled !== 'deleted');
+  }
+
+  async beginOperation(begin: OperationBegin): Promise<RecordedSandbox | null> {
+    await this.#turn();
+    const { seen, taking, at } = begin;
+    const now = this.#sandboxes.get(seen.id);
+    if (now?.epoch !== seen.epoch || now.settled !== seen.settled || now.operationId !== seen.operationId) return null;
+    if (taking !== null) this.#checkSnapshotName(taking.name, taking.id);
+    if (now.operationId !== null) this.#endJournal(now.operationId, 'superseded', null, at);
+    const begun: RecordedSandbox = {
+      ...now,
+      operation: begin.operation,
+      operationId: begin.operationId,
+      epoch: now.epoch + 1,
+      updatedAt: at,
+    };
+    this.#sandboxes.set(seen.id, begun);
+    this.#startJournal(seen.id, begin.operationId, begin.operation, begun.epoch, begin.input, at);
+    if (taking !== null) this.#snapshots.set(taking.id, taking);
+    return begun;
+  }
+
+  async endOperation(end: OperationEnd): Promise<RecordedSandbox | null> {
+    await this.#turn();
+    const now = this.#sandboxes.get(end.sandboxId);
+    if (now === undefined || now.epoch !== end.epoch) return null;
+    if (now.operationId !== end.operationId) {
+      const { outcome } = this.#operations.get(end.operationId) ?? { outcome: null };
+      return outcome === null || outcome === 'superseded' ? null : now;
+    }
+    const content = end.settled === 'deleted' ? { env: {}, metadata: {}, crash: null } : {};
+    const after: RecordedSandbox = {
+      ...now,
+      settled: end.settled,
+      operation: null,
+      operationId: null,
+      ...end.changes,
+      ...content,
+      updatedAt: end.at,
+    };
+    this.#sandboxes.set(after.id, after);
+    this.#endJournal(end.operationId, end.outcome, end.errorCode, end.at);
+    for (const point of end.points) this.#snapshots.set(point.id, point);
+    for (const id of end.dropped) this.#drop(id);
+    return this.#sandboxes.get(after.id) ?? after;
+  }
+
+  async findOperation(id: RecordedOperation['id']): Promise<RecordedOperation | null> {
+    await this.#turn();
+    return this.#operations.get(id) ?? null;
+  }
+
+  async settle({ seen, settled, changes, at }: Finding): Promise<boolean> {
+    await this.#turn();
+    const now = this.#sandboxes.get(seen.id);
+    if (now?.epoch !== seen.epoch || now.operation !== null || now.settled !== seen.settled) return false;
+    this.#sandboxes.set(now.id, { ...now, settled, ...changes, updatedAt: at });
+    return true;
+  }
+
+  async findSnapshot(id: SnapshotId): Promise<RecordedSnapshot | null> {
+    await this.#turn();
+    return this.#snapshots.get(id) ?? null;
+  }
+
+  async findSnapshotByName(name: string): Promise<RecordedSnapshot | null> {
+    await this.#turn();
+    return [...this.#snapshots.values()].find((snapshot) => snapshot.name === name) ?? null;
+  }
+
+  async snapshotsOf(sandboxId: SandboxId): Promise<readonly RecordedSnapshot[]> {
+    await this.#turn();
+    return [...this.#snapshots.values()]
+      .filter((snapshot) => snapshot.sandboxId === sandboxId)
+      .sort((a, b) => a.takenAt.getTime() - b.takenAt.getTime() || (a.id < b.id ? -1 : 1));
+  }
+
+  async listSnapshots(page: PageRequest & { readonly sandboxId?: SandboxId }): Promise<Page<RecordedSnapshot>> {
+    await this.#turn();
+    const all = [...this.#snapshots.values()].filter(
+      (one) =>
+        one.state !== 'taking' && (page.sandboxId === undefined ? one.name !== null : one.sandboxId === page.sandboxId),
+    );
+    return paginate(all, page, (snapshot) => snapshot.takenAt);
+  }
+
+  async updateSnapshot(id: SnapshotId, changes: Parameters<Records['updateSnapshot']>[1]): Promise<boolean> {
+    await this.#turn();
+    const now = this.#snapshots.get(id);
+    if (now === undefined) return false;
+    this.#checkSnapshotName(changes.name ?? null, id);
+    this.#snapshots.set(id, { ...now, ...changes });
+    return true;
+  }
+
+  async dropSnapshots(ids: readonly SnapshotId[]): Promise<void> {
+    await this.#turn();
+    for (const id of ids) this.#drop(id);
+  }
+
+  async addApiKey(key: RecordedApiKey): Promise<void> {
+    await this.#turn();
+    this.#keys.set(key.id, key);
+  }
+
+  async apiKeys(): Promise<readonly RecordedApiKey[]> {
+    await this.#turn();
+    return [...this.#keys.values()];
+  }
+
+  async ping(): Promise<void> {
+    await this.#turn();
+  }
+
+  /** Gives way once, as a call to a database does, so that races show. */
+  async #turn(): Promise<void> {
+    await Promise.resolve();
+    if (this.failing) throw new AppError('unavailable', 'The database does not answer.');
+  }
+
+  #checkSnapshotName(name: string | null, id: SnapshotId): void {
+    if (name === null) return;
+    for (const one of this.#snapshots.values()) if (one.name === name && one.id !== id) throw nameTaken(name);
+  }
+
+  #drop(id: SnapshotId): void {
+    const gone = this.#snapshots.get(id);
+    if (gone === undefined) return;
+    this.#snapshots.delete(id);
+    for (const child of this.#snapshots.values()) {
+      if (child.parent === id) this.#snapshots.set(child.id, { ...child, parent: gone.parent });
+    }
+    for (const fork of this.#sandboxes.values()) {
+      const origin = fork.origin === id ? gone.parent : fork.origin;
+      const head = fork.head === id ? gone.parent : fork.head;
+      this.#sandboxes.set(fork.id, { ...fork, origin, head });
+    }
+  }
+
+  #startJournal(
+    sandboxId: SandboxId,
+    id: RecordedOperation['id'],
+    kind: RecordedOperation['kind'],
+    epoch: number,
+    input: RecordedOperation['input'],
+    startedAt: Date,
+  ): void {
+    this.#operations.set(id, {
+      id,
+      sandboxId,
+      kind,
+      epoch,
+      input,
+      startedAt,
+      endedAt: null,
+      outcome: null,
+      errorCode: null,
+    });
+  }
+
+  #endJournal(
+    id: RecordedOperation['id'],
+    outcome: RecordedOperation['outcome'],
+    errorCode: RecordedOperation['errorCode'],
+    endedAt: Date,
+  ): void {
+    const now = this.#operations.get(id);
+    if (now !== undefined) this.#operations.set(id, { ...now, outcome, errorCode, endedAt });
+  }
+}
+
+function nameTaken(name: string): AppError {
+  return new AppError('name_taken', { detail: `The name "${name}" is in use.`, facts: { name } });
+}

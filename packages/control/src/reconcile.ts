@@ -1,0 +1,172 @@
+/**
+ * The reconciler: compares what is recorded with what the node holds, at the start, at intervals, and when a VM ends.
+ *
+ * - Operations in flight that no live process carries out are ended by what is real; a delete is completed.
+ * - At rest, what is real wins. A sandbox that the node does not hold is `crashed`, never deleted: unknown is not gone.
+ * - What the node holds and the records say is deleted is destroyed. What the records do not know is reported and left
+ *   alone.
+ */
+import {
+  type InspectedSandbox,
+  type LifeEnd,
+  type OperationId,
+  react,
+  type SandboxId,
+  type Settled,
+} from '@space/core';
+import { absentSandbox, concludeUnknown, inspectReal } from './conclude.ts';
+import type { ControlPorts } from './ports.ts';
+import type { RecordedSandbox, SandboxChanges } from './records.ts';
+import { retryUnavailable } from './retry.ts';
+import { mortalPoints } from './timeline.ts';
+
+export interface ReconcileReport {
+  /** Operations of a dead process that were ended. */
+  readonly recovered: number;
+  /** Sandboxes whose recorded state was corrected. */
+  readonly corrected: number;
+  /** Held by the node, unknown to the records; left alone. */
+  readonly unknown: readonly SandboxId[];
+}
+
+export class Reconciler {
+  readonly #ports: ControlPorts;
+  readonly #owns: (operationId: OperationId) => boolean;
+  readonly #recovering = new Map<SandboxId, Promise<boolean>>();
+
+  constructor(ports: ControlPorts, owns: (operationId: OperationId) => boolean) {
+    this.#ports = ports;
+    this.#owns = owns;
+  }
+
+  async reconcile(): Promise<ReconcileReport> {
+    const { records, node, logger } = this.#ports;
+    // Records first: what is settled below was seen after it, and a sandbox that moved on since is left alone.
+    const recorded = await records.allSandboxes();
+    const held = new Map((await node.inspectAll()).map((one) => [one.sandboxId, one]));
+    let recovered = 0;
+    let corrected = 0;
+    for (const sandbox of recorded) {
+      const inspected = held.get(sandbox.id) ?? absentSandbox(sandbox);
+      held.delete(sandbox.id);
+      try {
+        if (sandbox.operation === null) corrected += Number(await this.#correct(sandbox, inspected));
+        else recovered += Number(await this.recover(sandbox));
+      } catch (err) {
+        // One bad item does not keep the others from being looked at; it is met again at the next interval.
+        logger.error({ sandboxId: sandbox.id, err }, 'a sandbox could not be reconciled');
+      }
+    }
+    return { recovered, corrected, unknown: await this.#removeDead([...held.keys()]) };
+  }
+
+  /** Ends the operation in flight if nobody carries it out, and says whether. Concurrent calls share one attempt. */
+  recover(orphan: RecordedSandbox): Promise<boolean> {
+    const present = this.#recovering.get(orphan.id);
+    if (present !== undefined) return present;
+    const attempt = this.#endOrphan(orphan).finally(() => this.#recovering.delete(orphan.id));
+    this.#recovering.set(orphan.id, attempt);
+    return attempt;
+  }
+
+  async lifeEnded({ sandboxId, lifeId, detail }: LifeEnd): Promise<void> {
+    const { records, clock, logger } = this.#ports;
+    const sandbox = await retryUnavailable(() => records.findSandbox(sandboxId));
+    if (sandbox === null || sandbox.operation !== null || sandbox.settled !== 'running') return;
+    const inspected = await inspectReal(this.#ports.node, sandbox);
+    // Another life may run by now.
+    if (inspected.real === 'running') return;
+    logger.warn({ sandboxId, lifeId, detail }, 'a microVM ended unasked');
+    await this.#correct(sandbox, inspected, { detail, at: new Date(clock.now()) });
+  }
+
+  async #endOrphan({ id, operation, operationId }: RecordedSandbox): Promise<boolean> {
+    const { records, node, clock, logger } = this.#ports;
+    if (operation === null || operationId === null || this.#owns(operationId)) return false;
+    // In this order: what is ours may have ended since it was read, and then it is not touched.
+    const orphan = await records.findSandbox(id);
+    if (orphan?.operationId !== operationId) return false;
+    const at = () => new Date(clock.now());
+    const points = operation === 'delete' ? await mortalPoints(records, orphan.id) : [];
+    if (operation === 'delete')
+      await node.destroy({ vault: orphan.vault, sandboxId: orphan.id, epoch: orphan.epoch, points });
+    const inspected = await inspectReal(node, orphan);
+    const ok = operation === 'delete' || inspected.real === 'running';
+    const journal = await records.findOperation(operationId);
+    const conclusion =
+      operation === 'create' && ok
+        ? { changes: {}, points: [], dropped: [] }
+        : await concludeUnknown(this.#ports, orphan, journal?.input ?? {}, inspected);
+    const after = react(orphan, { kind: 'ended', operation, ok, real: inspected.real });
+    const crash =
+      after.settled === 'crashed' ? { detail: 'The microVM was gone when the platform came back.', at: at() } : null;
+    await records.endOperation({
+      sandboxId: orphan.id,
+      operationId,
+      epoch: orphan.epoch,
+      settled: after.settled,
+      outcome: 'interrupted',
+      errorCode: null,
+      changes: { ...conclusion.changes, crash },
+      points: conclusion.points,
+      dropped: [...conclusion.dropped, ...points],
+      at: at(),
+    });
+    logger.info({ sandboxId: orphan.id, operation, settled: after.settled }, 'an interrupted operation was ended');
+    return true;
+  }
+
+  /** Whether the record was wrong. */
+  async #correct(
+    sandbox: RecordedSandbox,
+    inspected: InspectedSandbox,
+    crash = { detail: notFound(inspected), at: new Date(this.#ports.clock.now()) },
+  ): Promise<boolean> {
+    const settled: Settled = inspected.real === 'absent' ? 'crashed' : inspected.real;
+    if (settled === sandbox.settled) return false;
+    const head = await this.#knownHead(inspected);
+    if (settled === 'paused' && head === undefined) {
+      this.#ports.logger.error(
+        { sandboxId: sandbox.id, head: inspected.head },
+        'a sandbox is paused at an unknown point',
+      );
+    }
+    const changes: SandboxChanges = {
+      crash: settled === 'crashed' ? crash : null,
+      ...(settled === 'paused' && head !== undefined ? { head } : {}),
+      ...(inspected.generation > sandbox.generation ? { generation: inspected.generation } : {}),
+    };
+    const { records, clock, logger } = this.#ports;
+    const changed = await records.settle({ seen: sandbox, settled, changes, at: new Date(clock.now()) });
+    if (changed) {
+      logger.warn({ sandboxId: sandbox.id, recorded: sandbox.settled, real: inspected.real }, 'a record was corrected');
+    }
+    return changed;
+  }
+
+  async #knownHead({ head }: InspectedSandbox) {
+    if (head === null) return undefined;
+    return (await this.#ports.records.findSnapshot(head))?.id;
+  }
+
+  async #removeDead(sandboxIds: readonly SandboxId[]): Promise<readonly SandboxId[]> {
+    const { records, node, logger } = this.#ports;
+    const unknown: SandboxId[] = [];
+    for (const sandboxId of sandboxIds) {
+      const tombstone = await records.findSandbox(sandboxId);
+      if (tombstone === null) {
+        unknown.push(sandboxId);
+        logger.warn({ sandboxId }, 'the node holds a sandbox that the records do not know; it is left alone');
+      } else if (tombstone.settled === 'deleted') {
+        await node
+          .destroy({ vault: tombstone.vault, sandboxId, epoch: tombstone.epoch, points: [] })
+          .catch((err: unknown) => logger.error({ sandboxId, err }, 'a deleted sandbox could not be removed'));
+      }
+    }
+    return unknown;
+  }
+}
+
+function notFound({ real }: InspectedSandbox): string {
+  return real === 'absent' ? 'The node does not hold the sandbox any more.' : 'The microVM was gone.';
+}

@@ -1,0 +1,312 @@
+/** What every adapter of the records port does. `open` gives empty records; it is called once per test. */
+import {
+  DEFAULT_SIZE,
+  DEFAULT_VAULT,
+  newId,
+  type Operation,
+  type OperationId,
+  type SandboxId,
+  type SnapshotId,
+} from '@space/core';
+import { seededChance } from '@space/testkit';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type {
+  NewSandbox,
+  OperationBegin,
+  OperationEnd,
+  RecordedSandbox,
+  RecordedSnapshot,
+  Records,
+} from './records.ts';
+
+const chance = seededChance(Date.now());
+const sandboxId = () => newId('sandbox', chance);
+const snapshotId = () => newId('snapshot', chance);
+const operationId = () => newId('operation', chance);
+let clockMs = 1_700_000_000_000;
+const tick = () => new Date(clockMs++);
+
+function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
+  return {
+    id: sandboxId(),
+    name: null,
+    template: 'base',
+    size: DEFAULT_SIZE,
+    vault: DEFAULT_VAULT,
+    env: { A: 'ä"\\' },
+    metadata: { team: 'x' },
+    forkedFrom: null,
+    operationId: operationId(),
+    at: tick(),
+    ...changes,
+  };
+}
+
+function newSnapshot(owner: SandboxId, changes: Partial<RecordedSnapshot> = {}): RecordedSnapshot {
+  return {
+    id: snapshotId(),
+    sandboxId: owner,
+    name: null,
+    note: null,
+    cause: 'snapshot',
+    parent: null,
+    generation: 1,
+    template: 'base',
+    size: DEFAULT_SIZE,
+    vault: DEFAULT_VAULT,
+    state: 'good',
+    badReason: null,
+    takenAt: tick(),
+    timings: { stoppedMs: 1.5, frozenMs: 2, totalMs: 3 },
+    ...changes,
+  };
+}
+
+function beginOf(seen: RecordedSandbox, operation: Operation, changes: Partial<OperationBegin> = {}): OperationBegin {
+  return { seen, operation, operationId: operationId(), input: {}, taking: null, at: tick(), ...changes };
+}
+
+function endOf(begun: RecordedSandbox, changes: Partial<OperationEnd> = {}): OperationEnd {
+  if (begun.operationId === null) throw new Error('nothing is in flight');
+  return {
+    sandboxId: begun.id,
+    operationId: begun.operationId,
+    epoch: begun.epoch,
+    settled: 'running',
+    outcome: 'ok',
+    errorCode: null,
+    changes: {},
+    points: [],
+    dropped: [],
+    at: tick(),
+    ...changes,
+  };
+}
+
+function sure<T>(value: T | null | undefined): T {
+  if (value === null || value === undefined) throw new Error('expected a value');
+  return value;
+}
+
+export function recordsSuite(name: string, open: () => Promise<Records>): void {
+  describe(`records: ${name}`, () => {
+    let records: Records;
+    beforeEach(async () => {
+      records = await open();
+    });
+
+    async function running(changes: Partial<NewSandbox> = {}): Promise<RecordedSandbox> {
+      const fresh = newSandbox(changes);
+      await records.addSandboxes([fresh]);
+      return sure(await records.endOperation(endOf(sure(await records.findSandbox(fresh.id)))));
+    }
+
+    /** As an operation that takes points leaves them. */
+    async function withPoints(sandbox: RecordedSandbox, points: readonly RecordedSnapshot[], head?: SnapshotId) {
+      const begun = sure(await records.beginOperation(beginOf(sandbox, 'snapshot')));
+      const changes = head === undefined ? {} : { head };
+      return sure(await records.endOperation(endOf(begun, { points, changes })));
+    }
+
+    it('records a sandbox with its create in flight and gives it back as it was', async () => {
+      const fresh = newSandbox({ name: 'first' });
+      await records.addSandboxes([fresh]);
+      const found = sure(await records.findSandbox(fresh.id));
+      expect(found).toMatchObject({ settled: 'absent', operation: 'create', epoch: 1, generation: 1, head: null });
+      expect(found).toMatchObject({ name: 'first', env: fresh.env, metadata: fresh.metadata, size: fresh.size });
+      expect(found.createdAt).toEqual(fresh.at);
+      expect(await records.findOperation(fresh.operationId)).toMatchObject({ kind: 'create', epoch: 1, endedAt: null });
+      expect((await records.findSandboxByName('first'))?.id).toBe(fresh.id);
+    });
+
+    it('records several sandboxes or none', async () => {
+      await running({ name: 'taken' });
+      const batch = [newSandbox(), newSandbox({ name: 'taken' })];
+      await expect(records.addSandboxes(batch)).rejects.toMatchObject({ code: 'name_taken' });
+      for (const { id } of batch) expect(await records.findSandbox(id)).toBeNull();
+    });
+
+    it('begins an operation once, whoever tries at the same time', async () => {
+      const seen = await running();
+      const tries = await Promise.all(Array.from({ length: 8 }, () => records.beginOperation(beginOf(seen, 'pause'))));
+      const winners = tries.filter((one) => one !== null);
+      expect(winners).toHaveLength(1);
+      expect(winners[0]).toMatchObject({ operation: 'pause', epoch: seen.epoch + 1, settled: 'running' });
+    });
+
+    it('does not begin what was decided on an old state', async () => {
+      const seen = await running();
+      const begun = sure(await records.beginOperation(beginOf(seen, 'pause')));
+      await records.endOperation(endOf(begun, { settled: 'paused' }));
+      expect(await records.beginOperation(beginOf(seen, 'rewind'))).toBeNull();
+      const crashed = await running();
+      await records.settle({ seen: crashed, settled: 'crashed', changes: {}, at: tick() });
+      expect(await records.beginOperation(beginOf(crashed, 'pause'))).toBeNull();
+    });
+
+    it('ends an operation with what it changed, and forgets nothing of it', async () => {
+      const seen = await running();
+      const point = newSnapshot(seen.id, { state: 'taking', timings: null, cause: 'pause' });
+      const begin = beginOf(seen, 'pause', { taking: point, input: { takes: point.id } });
+      const begun = sure(await records.beginOperation(begin));
+      expect(await records.findSnapshot(point.id)).toEqual(point);
+      const done = { ...point, state: 'good' as const, timings: { stoppedMs: 0.25, frozenMs: 1, totalMs: 9 } };
+      const after = await records.endOperation(
+        endOf(begun, { settled: 'paused', changes: { head: point.id, generation: 2 }, points: [done] }),
+      );
+      expect(after).toMatchObject({
+        settled: 'paused',
+        operation: null,
+        operationId: null,
+        head: point.id,
+        generation: 2,
+      });
+      expect(await records.findSnapshot(point.id)).toEqual(done);
+      const journal = sure(await records.findOperation(begin.operationId));
+      expect(journal).toMatchObject({ kind: 'pause', input: { takes: point.id }, outcome: 'ok', epoch: begun.epoch });
+      expect(journal.endedAt).not.toBeNull();
+    });
+
+    it('refuses the end of what was superseded', async () => {
+      const begun = sure(await records.beginOperation(beginOf(await running(), 'pause')));
+      const deleting = sure(await records.beginOperation(beginOf(begun, 'delete')));
+      expect(deleting.epoch).toBe(begun.epoch + 1);
+      expect(await records.endOperation(endOf(begun, { settled: 'paused' }))).toBeNull();
+      expect(await records.findOperation(sure(begun.operationId))).toMatchObject({ outcome: 'superseded' });
+      expect(await records.findSandbox(begun.id)).toMatchObject({ operation: 'delete', settled: 'running' });
+    });
+
+    it('takes the repetition of an end that took place', async () => {
+      const begun = sure(await records.beginOperation(beginOf(await running(), 'pause')));
+      const end = endOf(begun, { settled: 'paused' });
+      const first = sure(await records.endOperation(end));
+      expect(await records.endOperation(end)).toEqual(first);
+      // Once another operation has begun, it is none of the first's business.
+      await records.beginOperation(beginOf(first, 'resume'));
+      expect(await records.endOperation(end)).toBeNull();
+    });
+
+    it('keeps a tombstone without content, and frees the name', async () => {
+      const seen = await running({ name: 'ghost' });
+      const begun = sure(await records.beginOperation(beginOf(seen, 'delete')));
+      await records.endOperation(endOf(begun, { settled: 'deleted' }));
+      expect(await records.findSandbox(seen.id)).toMatchObject({ settled: 'deleted', env: {}, metadata: {} });
+      expect(await records.findSandboxByName('ghost')).toBeNull();
+      expect((await records.allSandboxes()).map(({ id }) => id)).not.toContain(seen.id);
+      expect((await running({ name: 'ghost' })).name).toBe('ghost');
+    });
+
+    it('settles only what is at rest and as it was seen', async () => {
+      const seen = await running();
+      const crash = { detail: 'gone', at: tick() };
+      const finding = { seen, settled: 'crashed' as const, changes: { crash }, at: tick() };
+      expect(await records.settle(finding)).toBe(true);
+      expect(await records.findSandbox(seen.id)).toMatchObject({ settled: 'crashed', crash });
+      expect(await records.settle(finding)).toBe(false);
+      const busy = await running();
+      await records.beginOperation(beginOf(busy, 'pause'));
+      expect(await records.settle({ ...finding, seen: busy })).toBe(false);
+    });
+
+    it('lists sandboxes newest first, in pages that survive changes', async () => {
+      const made: RecordedSandbox[] = [];
+      const at = tick();
+      for (let i = 0; i < 5; i++) made.push(await running(i % 2 === 0 ? { at } : {}));
+      const ours = new Set(made.map(({ id }) => id));
+      const seen: SandboxId[] = [];
+      let cursor: string | null = null;
+      do {
+        const page = await records.listSandboxes({ limit: 2, ...(cursor === null ? {} : { cursor }) });
+        expect(page.items.length).toBeLessThanOrEqual(2);
+        seen.push(...page.items.map(({ id }) => id));
+        await running();
+        cursor = page.next;
+      } while (cursor !== null);
+      expect(seen.filter((id) => ours.has(id))).toHaveLength(5);
+      expect(new Set(seen).size).toBe(seen.length);
+    });
+
+    it('lists by status, as users see it', async () => {
+      const pausing = sure(await records.beginOperation(beginOf(await running(), 'pause')));
+      const snapshotting = sure(await records.beginOperation(beginOf(await running(), 'snapshot')));
+      const idsOf = async (status: 'pausing' | 'running') =>
+        (await records.listSandboxes({ limit: 100, status })).items.map(({ id }) => id);
+      expect(await idsOf('pausing')).toEqual([pausing.id]);
+      expect(await idsOf('running')).toEqual([snapshotting.id]);
+    });
+
+    it('refuses a cursor that is none', async () => {
+      for (const cursor of ['', 'nonsense', Buffer.from('1 ; drop').toString('base64url')]) {
+        await expect(records.listSandboxes({ limit: 1, cursor })).rejects.toMatchObject({ code: 'bad_request' });
+      }
+    });
+
+    it('lists a timeline without what is being taken, and the named snapshots of all', async () => {
+      const sandbox = await running();
+      const [a, b, taking] = [
+        newSnapshot(sandbox.id),
+        newSnapshot(sandbox.id, { name: 'kept' }),
+        newSnapshot(sandbox.id, { state: 'taking' }),
+      ] as const;
+      await withPoints(sandbox, [a, b, taking]);
+      const timeline = await records.listSnapshots({ limit: 10, sandboxId: sandbox.id });
+      expect(timeline.items).toEqual([b, a]);
+      expect((await records.listSnapshots({ limit: 10 })).items).toEqual([b]);
+      expect(await records.snapshotsOf(sandbox.id)).toEqual([a, b, taking]);
+      expect(await records.findSnapshotByName('kept')).toEqual(b);
+    });
+
+    it('gives a snapshot name once', async () => {
+      const sandbox = await running();
+      const [named, other] = [newSnapshot(sandbox.id, { name: 'one' }), newSnapshot(sandbox.id)] as const;
+      const after = await withPoints(sandbox, [named, other]);
+      await expect(records.updateSnapshot(other.id, { name: 'one' })).rejects.toMatchObject({ code: 'name_taken' });
+      const begin = beginOf(after, 'snapshot', { taking: newSnapshot(sandbox.id, { name: 'one', state: 'taking' }) });
+      await expect(records.beginOperation(begin)).rejects.toMatchObject({ code: 'name_taken' });
+      expect(await records.findSandbox(sandbox.id)).toMatchObject({ operation: null, epoch: after.epoch });
+      expect(await records.updateSnapshot(other.id, { name: 'two', note: 'n', state: 'bad', badReason: 'r' })).toBe(
+        true,
+      );
+      expect(await records.findSnapshot(other.id)).toMatchObject({
+        name: 'two',
+        note: 'n',
+        state: 'bad',
+        badReason: 'r',
+      });
+      expect(await records.updateSnapshot(snapshotId(), { note: 'n' })).toBe(false);
+    });
+
+    it('keeps the timeline connected when points go', async () => {
+      const sandbox = await running();
+      const a = newSnapshot(sandbox.id);
+      const b = newSnapshot(sandbox.id, { parent: a.id });
+      const c = newSnapshot(sandbox.id, { parent: b.id });
+      const d = newSnapshot(sandbox.id, { parent: c.id });
+      await withPoints(sandbox, [a, b, c, d], c.id);
+      const fork = await running({ forkedFrom: { sandboxId: sandbox.id, snapshotId: c.id } });
+      expect(fork).toMatchObject({ origin: c.id, head: c.id });
+      await records.dropSnapshots([c.id, b.id]);
+      await records.dropSnapshots([c.id]);
+      expect(await records.findSnapshot(d.id)).toMatchObject({ parent: a.id });
+      const forkedFrom = { sandboxId: sandbox.id, snapshotId: c.id };
+      expect(await records.findSandbox(fork.id)).toMatchObject({ origin: a.id, head: a.id, forkedFrom });
+      expect(await records.findSandbox(sandbox.id)).toMatchObject({ head: a.id });
+    });
+
+    it('keeps API keys', async () => {
+      const key = { id: newId('apiKey', chance), prefix: 'space_ab', sha256: chance.bytes(32), createdAt: tick() };
+      await records.addApiKey(key);
+      const [found] = await records.apiKeys();
+      expect(found).toMatchObject({ id: key.id, prefix: key.prefix, createdAt: key.createdAt });
+      expect(Buffer.from(sure(found).sha256).equals(Buffer.from(key.sha256))).toBe(true);
+      await expect(records.ping()).resolves.toBeUndefined();
+    });
+
+    it('finds nothing by ids that were never used', async () => {
+      expect(await records.findSandbox(sandboxId())).toBeNull();
+      expect(await records.findSnapshot(snapshotId())).toBeNull();
+      expect(await records.findOperation(operationId() as OperationId)).toBeNull();
+      expect(await records.findSandboxByName('nobody')).toBeNull();
+    });
+  });
+}

@@ -1,0 +1,220 @@
+/**
+ * The records port: what control writes down about sandboxes, their snapshots, operations and API keys. Two adapters pass
+ * one suite (`testing.ts`): the in-memory fake, and PostgreSQL in `@space/db-postgres`.
+ *
+ * Invariants that every adapter keeps:
+ * - one operation in flight per sandbox; it begins by compare-and-set on (epoch, settled, operation) in one transaction
+ *   with its journal row, and ends only while its epoch is still the sandbox's;
+ * - an epoch never goes down, and an id is never used again: what is deleted stays as a tombstone without content;
+ * - a name belongs to at most one live sandbox, and to at most one snapshot;
+ * - a snapshot is recorded as `taking` before the node is asked for it, so that nothing on a node is unknown here;
+ * - the timeline stays connected: deleting a snapshot hands its children, forks and lives on to its parent.
+ *
+ * Trouble with the database is thrown as `unavailable`; the outcome of that call is then unknown.
+ */
+import type {
+  ApiKeyId,
+  ErrorCode,
+  LifecycleState,
+  Operation,
+  OperationId,
+  SandboxId,
+  SandboxStatus,
+  Settled,
+  Size,
+  SnapshotId,
+  VaultName,
+} from '@space/core';
+
+export interface RecordedSandbox extends LifecycleState {
+  readonly id: SandboxId;
+  readonly name: string | null;
+  readonly template: string;
+  readonly size: Size;
+  readonly vault: VaultName;
+  readonly env: Readonly<Record<string, string>>;
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Of the operation in flight; null at rest. */
+  readonly operationId: OperationId | null;
+  readonly epoch: number;
+  readonly generation: number;
+  /** The newest point that its present state descends from, null when that is a template's; while paused, the one to resume from. */
+  readonly head: SnapshotId | null;
+  /** The point it was created from, and whose that was; kept as history when the point is gone. */
+  readonly forkedFrom: ForkedFrom | null;
+  /** Where its timeline joins that of its source: `forkedFrom`'s point, or what survives of its line. */
+  readonly origin: SnapshotId | null;
+  /** How and when its VM ended unasked, while it is crashed. */
+  readonly crash: Crash | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+export interface Crash {
+  readonly detail: string;
+  readonly at: Date;
+}
+
+export interface ForkedFrom {
+  readonly sandboxId: SandboxId;
+  readonly snapshotId: SnapshotId;
+}
+
+/** A sandbox to be: recorded as `absent` with its create in flight at epoch 1. */
+export interface NewSandbox
+  extends Pick<RecordedSandbox, 'id' | 'name' | 'template' | 'size' | 'vault' | 'env' | 'metadata' | 'forkedFrom'> {
+  readonly operationId: OperationId;
+  readonly at: Date;
+}
+
+/** The call that took it; `rewind`: it holds the state that a rewind left. */
+export type SnapshotCause = 'snapshot' | 'pause' | 'fork' | 'rewind';
+
+export interface RecordedSnapshot {
+  readonly id: SnapshotId;
+  readonly sandboxId: SandboxId;
+  /** A named snapshot outlives its sandbox. */
+  readonly name: string | null;
+  readonly note: string | null;
+  readonly cause: SnapshotCause;
+  /** The point before it in the timeline. */
+  readonly parent: SnapshotId | null;
+  readonly generation: number;
+  readonly template: string;
+  readonly size: Size;
+  readonly vault: VaultName;
+  /** `taking`: asked for, not yet known to be durable; shown to nobody. */
+  readonly state: 'taking' | 'good' | 'bad';
+  readonly badReason: string | null;
+  readonly takenAt: Date;
+  readonly timings: SnapshotTimings | null;
+}
+
+/** As the node measured them; see `TakenPoint`. */
+export interface SnapshotTimings {
+  readonly stoppedMs: number;
+  readonly frozenMs: number;
+  readonly totalMs: number;
+}
+
+export interface RecordedOperation {
+  readonly id: OperationId;
+  readonly sandboxId: SandboxId;
+  readonly kind: Operation;
+  readonly epoch: number;
+  readonly input: OperationInput;
+  readonly startedAt: Date;
+  readonly endedAt: Date | null;
+  readonly outcome: Outcome | null;
+  readonly errorCode: ErrorCode | null;
+}
+
+/** What the effect was asked to do, enough to end it after a restart. */
+export interface OperationInput {
+  /** The point that the operation takes, recorded as `taking`. */
+  readonly takes?: SnapshotId;
+  /** The point that it starts from. */
+  readonly from?: SnapshotId | 'crashed';
+  readonly generation?: number;
+}
+
+/** `interrupted`: its process died; ended later by what was real. */
+export type Outcome = 'ok' | 'failed' | 'superseded' | 'interrupted';
+
+export interface OperationBegin {
+  /** The sandbox as the decision saw it. */
+  readonly seen: RecordedSandbox;
+  readonly operationId: OperationId;
+  readonly operation: Operation;
+  readonly input: OperationInput;
+  readonly taking: RecordedSnapshot | null;
+  readonly at: Date;
+}
+
+export interface OperationEnd {
+  readonly sandboxId: SandboxId;
+  readonly operationId: OperationId;
+  readonly epoch: number;
+  readonly settled: Settled;
+  readonly outcome: Outcome;
+  readonly errorCode: ErrorCode | null;
+  readonly changes: SandboxChanges;
+  /** Snapshots as they are now (also the one that was `taking`). */
+  readonly points: readonly RecordedSnapshot[];
+  readonly dropped: readonly SnapshotId[];
+  readonly at: Date;
+}
+
+export interface SandboxChanges {
+  readonly generation?: number;
+  readonly head?: SnapshotId | null;
+  readonly crash?: Crash | null;
+}
+
+/** What is found at rest to be otherwise than recorded: compare-and-set on (epoch, nothing in flight). */
+export interface Finding {
+  readonly seen: RecordedSandbox;
+  readonly settled: Settled;
+  readonly changes: SandboxChanges;
+  readonly at: Date;
+}
+
+export interface Page<T> {
+  readonly items: readonly T[];
+  /** Opaque; null on the last page. */
+  readonly next: string | null;
+}
+
+export interface PageRequest {
+  readonly limit: number;
+  /** `next` of the page before. Throws `bad_request` when it is none. */
+  readonly cursor?: string;
+}
+
+export interface RecordedApiKey {
+  readonly id: ApiKeyId;
+  /** The first letters of the key, for display. */
+  readonly prefix: string;
+  readonly sha256: Uint8Array;
+  readonly createdAt: Date;
+}
+
+export interface Records {
+  /** All or none. Throws `name_taken`. */
+  addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void>;
+  /** Also a tombstone. */
+  findSandbox(id: SandboxId): Promise<RecordedSandbox | null>;
+  /** Among the live ones. */
+  findSandboxByName(name: string): Promise<RecordedSandbox | null>;
+  /** What is not deleted, of one status or all, newest first. */
+  listSandboxes(page: PageRequest & { readonly status?: SandboxStatus }): Promise<Page<RecordedSandbox>>;
+  /** Everything not deleted, for the reconciler. */
+  allSandboxes(): Promise<readonly RecordedSandbox[]>;
+
+  /** The sandbox with the operation in flight and epoch + 1; null when it is no longer as it was seen. Throws `name_taken`. */
+  beginOperation(begin: OperationBegin): Promise<RecordedSandbox | null>;
+  /** The sandbox after it, or null: superseded, and nothing was changed. Repeating an end that took place is harmless. */
+  endOperation(end: OperationEnd): Promise<RecordedSandbox | null>;
+  findOperation(id: OperationId): Promise<RecordedOperation | null>;
+  /** False: the sandbox is no longer as it was seen. */
+  settle(finding: Finding): Promise<boolean>;
+
+  findSnapshot(id: SnapshotId): Promise<RecordedSnapshot | null>;
+  findSnapshotByName(name: string): Promise<RecordedSnapshot | null>;
+  /** Of one sandbox, all states, oldest first. */
+  snapshotsOf(sandboxId: SandboxId): Promise<readonly RecordedSnapshot[]>;
+  /** Those of one sandbox, or the named ones of all, newest first; none that is `taking`. */
+  listSnapshots(page: PageRequest & { readonly sandboxId?: SandboxId }): Promise<Page<RecordedSnapshot>>;
+  /** Name, note, cause, state; false when it does not exist. Throws `name_taken`. */
+  updateSnapshot(
+    id: SnapshotId,
+    changes: Partial<Pick<RecordedSnapshot, 'name' | 'note' | 'cause' | 'state' | 'badReason'>>,
+  ): Promise<boolean>;
+  /** Idempotent. */
+  dropSnapshots(ids: readonly SnapshotId[]): Promise<void>;
+
+  addApiKey(key: RecordedApiKey): Promise<void>;
+  apiKeys(): Promise<readonly RecordedApiKey[]>;
+  /** Throws `unavailable` when the database does not answer. */
+  ping(): Promise<void>;
+}

@@ -1,0 +1,101 @@
+/** The use-cases on snapshots, and what the installation says of itself. */
+import {
+  type Caller,
+  type Capabilities,
+  type Input,
+  MAX_FORK_COUNT,
+  type Readiness,
+  type Snapshot,
+  type SnapshotList,
+  type TemplateList,
+} from '@space/contract';
+import { AppError, asAppError } from '@space/core';
+import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
+import type { RecordedSnapshot } from './records.ts';
+import { findSnapshot } from './timeline.ts';
+import { viewSnapshot } from './views.ts';
+
+export class SnapshotUseCases {
+  readonly #machinery: Machinery;
+  readonly #sandboxes: LifecycleUseCases;
+
+  constructor(machinery: Machinery, sandboxes: LifecycleUseCases) {
+    this.#machinery = machinery;
+    this.#sandboxes = sandboxes;
+  }
+
+  async getTimeline(_caller: Caller, { id, limit, cursor }: Input<'getTimeline'>): Promise<SnapshotList> {
+    const sandbox = await this.#sandboxes.find(id);
+    const page = { limit, ...(cursor === undefined ? {} : { cursor }), sandboxId: sandbox.id };
+    const { items, next } = await this.#machinery.ports.records.listSnapshots(page);
+    return { snapshots: items.map(viewSnapshot), nextCursor: next };
+  }
+
+  async listSnapshots(_caller: Caller, input: Input<'listSnapshots'>): Promise<SnapshotList> {
+    const { items, next } = await this.#machinery.ports.records.listSnapshots(input);
+    return { snapshots: items.map(viewSnapshot), nextCursor: next };
+  }
+
+  async getSnapshot(_caller: Caller, input: Input<'getSnapshot'>): Promise<Snapshot> {
+    return viewSnapshot(await findSnapshot(this.#machinery.ports.records, input.id));
+  }
+
+  async deleteSnapshot(_caller: Caller, input: Input<'deleteSnapshot'>): Promise<void> {
+    const { records, node } = this.#machinery.ports;
+    const { sandboxId, id } = await findSnapshot(records, input.id);
+    // In the sandbox's turn, so that no operation that needs the point begins meanwhile.
+    await this.#machinery.driver.exclusively(sandboxId, async () => {
+      const snapshot = await findSnapshot(records, id);
+      await this.#checkUnused(snapshot);
+      await node.deletePoint(snapshot.vault, id);
+      await records.dropSnapshots([id]);
+    });
+  }
+
+  async listTemplates(_caller: Caller, _input: Input<'listTemplates'>): Promise<TemplateList> {
+    const templates = this.#machinery.ports.node.templates();
+    return { templates: templates.map(({ name, ready }) => ({ name, ready: [...ready] })) };
+  }
+
+  async getCapabilities(_caller: Caller, _input: Input<'getCapabilities'>): Promise<Capabilities> {
+    const { runtime, accelerator, vmmVersion, limits, memory, vaults } =
+      await this.#machinery.ports.node.capabilities();
+    const withFork = { ...limits, forkCount: { min: 1, max: MAX_FORK_COUNT } };
+    return { runtime, accelerator, vmmVersion, limits: withFork, memory, vaults: [...vaults] };
+  }
+
+  async readiness(): Promise<Readiness> {
+    const { node, records } = this.#machinery.ports;
+    const checks = await Promise.all([
+      check('database', 'The database does not answer.', () => records.ping()),
+      check('node', 'The node does not answer.', () => node.capabilities()),
+      check('templates', 'No template is imported yet.', async () => {
+        if (node.templates().length === 0) throw new AppError('unavailable', 'No template is imported yet.');
+      }),
+    ]);
+    return { ready: checks.every((one) => one.ready), checks };
+  }
+
+  async #checkUnused(snapshot: RecordedSnapshot): Promise<void> {
+    const sandbox = await this.#machinery.ports.records.findSandbox(snapshot.sandboxId);
+    const inUse = (why: string) => {
+      const facts = { snapshotId: snapshot.id, sandboxId: snapshot.sandboxId };
+      return new AppError('snapshot_in_use', { detail: why, facts });
+    };
+    if (this.#machinery.pins.has(snapshot.id)) throw inUse('Sandboxes are being started from the snapshot.');
+    if (sandbox === null || sandbox.settled === 'deleted') return;
+    if (sandbox.operation !== null) throw inUse(`A ${sandbox.operation} of its sandbox is in progress.`);
+    if (sandbox.settled === 'paused' && sandbox.head === snapshot.id) throw inUse('Its sandbox is paused at it.');
+  }
+}
+
+async function check(name: string, missing: string, probe: () => Promise<unknown>) {
+  try {
+    await probe();
+    return { name, ready: true, detail: 'ok' };
+  } catch (thrown) {
+    // What went wrong may name paths and addresses; readiness is shown to anybody.
+    const { code } = asAppError(thrown);
+    return { name, ready: false, detail: code === 'unavailable' ? missing : `${missing} (${code})` };
+  }
+}

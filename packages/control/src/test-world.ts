@@ -1,0 +1,111 @@
+/** A control on a fake node and records in memory, and short ways to use it; for tests. */
+import type { Caller, ExecEvent, Input, Sandbox } from '@space/contract';
+import { newId } from '@space/core';
+import { FakeNode, realClock, seededChance } from '@space/testkit';
+import { type Control, createControl } from './control.ts';
+import { MemoryRecords } from './memory-records.ts';
+import type { Logger } from './ports.ts';
+
+const ignore = () => undefined;
+const silent: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
+
+let seed = 1;
+
+export class World {
+  readonly node = new FakeNode();
+  readonly records = new MemoryRecords();
+  readonly chance = seededChance(seed++);
+  control: Control = this.newControl();
+
+  /** As a new process on the same records and node. The old one is let go of as a kill -9 does. */
+  newControl(): Control {
+    const { node, records, chance } = this;
+    this.control = createControl({ node, records, chance, clock: realClock(), logger: silent });
+    return this.control;
+  }
+
+  caller(signal: AbortSignal = new AbortController().signal): Caller {
+    return { apiKeyId: newId('apiKey', this.chance), requestId: 'req', signal };
+  }
+
+  create(input: Input<'createSandbox'> = {}): Promise<Sandbox> {
+    return this.control.createSandbox(this.caller(), input);
+  }
+
+  get(id: string) {
+    return this.control.getSandbox(this.caller(), { id });
+  }
+
+  pause(id: string) {
+    return this.control.pauseSandbox(this.caller(), { id });
+  }
+
+  resume(id: string) {
+    return this.control.resumeSandbox(this.caller(), { id });
+  }
+
+  remove(id: string) {
+    return this.control.deleteSandbox(this.caller(), { id });
+  }
+
+  snapshot(id: string, name?: string) {
+    return this.control.takeSnapshot(this.caller(), { id, ...(name === undefined ? {} : { name }) });
+  }
+
+  fork(id: string, count = 1, from?: string) {
+    return this.control.forkSandbox(this.caller(), { id, count, ...(from === undefined ? {} : { from }) });
+  }
+
+  rewind(id: string, to: string) {
+    return this.control.rewindSandbox(this.caller(), { id, to });
+  }
+
+  async timeline(id: string) {
+    return (await this.control.getTimeline(this.caller(), { id, limit: 100 })).snapshots;
+  }
+
+  execEvents(id: string, command: string, more: Partial<Input<'exec'>> = {}, signal?: AbortSignal) {
+    return this.control.exec(this.caller(signal), { id, command, ...more });
+  }
+
+  /** What a command printed. */
+  async exec(id: string, command: string, more: Partial<Input<'exec'>> = {}): Promise<string> {
+    let output = '';
+    for await (const event of this.execEvents(id, command, more)) {
+      if (event.kind === 'output') output += Buffer.from(event.data).toString();
+    }
+    return output.trim();
+  }
+
+  async count(id: string, times = 1): Promise<void> {
+    for (let i = 0; i < times; i++) await this.exec(id, 'increment');
+  }
+
+  /** What no test may leave behind: operations in flight, points that nobody knows, sandboxes that are deleted. */
+  async leftovers() {
+    const live = await this.records.allSandboxes();
+    const liveIds = new Set<string>(live.map(({ id }) => id));
+    const known = await Promise.all(this.node.pointIds().map((id) => this.records.findSnapshot(id)));
+    return {
+      inFlight: live.filter(({ operation }) => operation !== null).map(({ id, operation }) => [id, operation]),
+      unknownPoints: known.filter((point) => point === null).length,
+      unknownSandboxes: this.node.sandboxIds().filter((id) => !liveIds.has(id)),
+    };
+  }
+}
+
+export const NO_LEFTOVERS = { inFlight: [], unknownPoints: 0, unknownSandboxes: [] };
+
+export async function collect(events: AsyncIterable<ExecEvent>): Promise<ExecEvent[]> {
+  return Array.fromAsync(events);
+}
+
+export async function eventually<T>(probe: () => Promise<T>, fits: (value: T) => boolean): Promise<T> {
+  const deadline = performance.now() + 5_000;
+  for (;;) {
+    const value = await probe();
+    if (fits(value)) return value;
+    if (performance.now() > deadline) throw new Error(`it did not come to that: ${JSON.stringify(value)}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}

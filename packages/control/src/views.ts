@@ -1,0 +1,35 @@
+/** Records as the contract shows them. */
+import type { Sandbox, SandboxDetail, Snapshot } from '@space/contract';
+import { AppError, statusOf } from '@space/core';
+import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
+
+export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
+  const status = statusOf(sandbox);
+  if (status === 'deleted') throw new AppError('not_found', `There is no sandbox "${sandbox.id}".`);
+  const { id, name, template, size, generation, head, forkedFrom, metadata, crash } = sandbox;
+  return {
+    id,
+    name,
+    status,
+    template,
+    size,
+    generation,
+    head,
+    forkedFrom,
+    metadata,
+    createdAt: sandbox.createdAt.toISOString(),
+    updatedAt: sandbox.updatedAt.toISOString(),
+    crash: crash === null || status !== 'crashed' ? null : { detail: crash.detail, at: crash.at.toISOString() },
+  };
+}
+
+export function viewSandboxDetail(sandbox: RecordedSandbox): SandboxDetail {
+  return { ...viewSandbox(sandbox), env: sandbox.env };
+}
+
+export function viewSnapshot(snapshot: RecordedSnapshot): Snapshot {
+  const { id, sandboxId, name, note, cause, parent, generation, template, state, badReason, timings } = snapshot;
+  if (state === 'taking') throw new AppError('not_found', `There is no snapshot "${id}".`);
+  const takenAt = snapshot.takenAt.toISOString();
+  return { id, sandboxId, name, note, cause, parent, generation, template, takenAt, state, badReason, timings };
+}

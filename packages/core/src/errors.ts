@@ -1,0 +1,228 @@
+/**
+ * The catalogue of errors. Each code has one meaning, one HTTP status, one retry advice and one next step; an error is
+ * thrown as `new AppError(code, context, { cause })` and reaches the user as RFC 9457 problem details. What is not in
+ * this table is a bug and is reported as `internal`.
+ */
+
+/** `never`: the same call fails again. `later`: nothing was done; wait and repeat. `safe`: repeat at once. */
+export type RetryAdvice = 'never' | 'later' | 'safe';
+
+interface ErrorKind {
+  readonly status: number;
+  readonly retry: RetryAdvice;
+  readonly title: string;
+  readonly nextStep: string;
+}
+
+export const ERRORS = {
+  bad_request: {
+    status: 400,
+    retry: 'never',
+    title: 'The request is not valid',
+    nextStep: 'Correct the field that the message names.',
+  },
+  unauthenticated: {
+    status: 401,
+    retry: 'never',
+    title: 'No valid API key was given',
+    nextStep: 'Send "Authorization: Bearer <key>". The key was printed at the first start.',
+  },
+  not_found: {
+    status: 404,
+    retry: 'never',
+    title: 'There is nothing by that name',
+    nextStep: 'List what exists and check the id.',
+  },
+  template_unknown: {
+    status: 400,
+    retry: 'never',
+    title: 'There is no such template',
+    nextStep: 'GET /v1/templates lists the templates.',
+  },
+  size_impossible: {
+    status: 400,
+    retry: 'never',
+    title: 'That size cannot be had here',
+    nextStep: 'GET /v1/capabilities states the limits.',
+  },
+  wrong_state: {
+    status: 409,
+    retry: 'never',
+    title: 'The sandbox is in a state that does not allow this',
+    nextStep: 'Get the sandbox, look at its status, and resume or delete it.',
+  },
+  operation_in_progress: {
+    status: 409,
+    retry: 'later',
+    title: 'Another operation on this sandbox is in progress',
+    nextStep: 'Repeat the call in a moment.',
+  },
+  superseded: {
+    status: 409,
+    retry: 'never',
+    title: 'A later operation took the place of this one',
+    nextStep: 'Get the sandbox to see its present status.',
+  },
+  name_taken: {
+    status: 409,
+    retry: 'never',
+    title: 'That name is in use',
+    nextStep: 'Choose another name, or delete what holds it.',
+  },
+  snapshot_in_use: {
+    status: 409,
+    retry: 'never',
+    title: 'The snapshot is needed by its sandbox',
+    nextStep: 'Resume or delete the sandbox first.',
+  },
+  snapshot_bad: {
+    status: 409,
+    retry: 'never',
+    title: 'The snapshot failed its verification',
+    nextStep: 'Use another snapshot; the message says what does not match.',
+  },
+  snapshot_unfit: {
+    status: 409,
+    retry: 'never',
+    title: 'The snapshot needs something that this node does not have',
+    nextStep: 'The message names what is missing; provide it.',
+  },
+  insufficient_memory: {
+    status: 503,
+    retry: 'later',
+    title: 'Not enough memory is free on the node',
+    nextStep: 'Pause or delete other sandboxes, or ask for a smaller size.',
+  },
+  insufficient_space: {
+    status: 507,
+    retry: 'later',
+    title: 'Not enough space is free in the vault',
+    nextStep: 'Delete snapshots or sandboxes, or enlarge the vault.',
+  },
+  vm_lost: {
+    status: 502,
+    retry: 'later',
+    title: 'The microVM ended unexpectedly',
+    nextStep: 'Resume the sandbox: it goes on from its last point.',
+  },
+  agent_lost: {
+    status: 502,
+    retry: 'later',
+    title: 'The agent in the sandbox does not answer',
+    nextStep: 'Rewind the sandbox to an earlier snapshot, or pause and resume it.',
+  },
+  link_lost: {
+    status: 502,
+    retry: 'safe',
+    title: 'The connection to the sandbox was interrupted',
+    nextStep: 'Repeat the call. A command that was started may still be running.',
+  },
+  restore_failed: {
+    status: 500,
+    retry: 'later',
+    title: 'The sandbox could not be brought back from its snapshot',
+    nextStep: 'Nothing was lost. Repeat the call, or use another snapshot.',
+  },
+  boot_failed: {
+    status: 500,
+    retry: 'later',
+    title: 'The template did not boot',
+    nextStep: 'The message holds the end of its console. Run set-up again if the image is damaged.',
+  },
+  snapshot_failed: {
+    status: 500,
+    retry: 'later',
+    title: 'The snapshot was not taken; the sandbox runs on',
+    nextStep: 'Repeat the call.',
+  },
+  file_not_found: {
+    status: 404,
+    retry: 'never',
+    title: 'There is no such file in the sandbox',
+    nextStep: 'Check the path; a relative one starts at the home of the user.',
+  },
+  file_denied: {
+    status: 403,
+    retry: 'never',
+    title: 'The user in the sandbox may not do that with this file',
+    nextStep: 'Act as another user, e.g. "root", or change the permissions.',
+  },
+  file_wrong_type: {
+    status: 409,
+    retry: 'never',
+    title: 'The path is not of the kind that this call needs',
+    nextStep: 'Stat the path to see what it is.',
+  },
+  guest_full: {
+    status: 507,
+    retry: 'never',
+    title: 'The disk of the sandbox is full',
+    nextStep: 'Delete files in the sandbox, or fork it to a larger disk.',
+  },
+  command_not_started: {
+    status: 400,
+    retry: 'never',
+    title: 'The command could not be started',
+    nextStep: 'Check the command, its directory and its user; the message says which is wrong.',
+  },
+  payload_too_large: {
+    status: 413,
+    retry: 'never',
+    title: 'The request body is too large',
+    nextStep: 'Files go through PUT /v1/sandboxes/{id}/files, which has no limit.',
+  },
+  timed_out: {
+    status: 504,
+    retry: 'later',
+    title: 'It took too long',
+    nextStep: 'Look at the state of the sandbox, then repeat the call.',
+  },
+  unavailable: {
+    status: 503,
+    retry: 'later',
+    title: 'The platform is not ready',
+    nextStep: 'Repeat the call in a few seconds; GET /readyz says what is missing.',
+  },
+  internal: {
+    status: 500,
+    retry: 'later',
+    title: 'Something went wrong inside the platform',
+    nextStep: 'Repeat the call; if it fails again, report it with the time and the request id.',
+  },
+} as const satisfies Record<string, ErrorKind>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+export interface AppErrorContext {
+  /** What went wrong this time, one sentence with the values that matter. */
+  readonly detail: string;
+  /** Machine-readable extras, shown to the user; never tenant content or secrets. */
+  readonly facts?: Readonly<Record<string, string | number | boolean>>;
+}
+
+export class AppError extends Error {
+  override readonly name = 'AppError';
+  readonly code: ErrorCode;
+  readonly facts: Readonly<Record<string, string | number | boolean>>;
+
+  constructor(code: ErrorCode, context: AppErrorContext | string, options?: ErrorOptions) {
+    super(typeof context === 'string' ? context : context.detail, options);
+    this.code = code;
+    this.facts = typeof context === 'string' ? {} : (context.facts ?? {});
+  }
+
+  get kind(): ErrorKind {
+    return ERRORS[this.code];
+  }
+}
+
+/** Any thrown value as an `AppError`: itself, or `internal` with the cause chained. */
+export function asAppError(thrown: unknown): AppError {
+  if (thrown instanceof AppError) return thrown;
+  return new AppError('internal', thrown instanceof Error ? thrown.message : String(thrown), { cause: thrown });
+}
+
+/** A case that the types rule out. */
+export function unreachable(value: never): never {
+  throw new Error(`unreachable: ${JSON.stringify(value)}`);
+}

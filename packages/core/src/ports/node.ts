@@ -1,0 +1,145 @@
+/**
+ * The node port: what control asks of one machine that runs microVMs. Orders are plain data, so that the two can live in
+ * separate processes. Each order carries the sandbox's epoch; the node refuses one that is lower than the highest it has
+ * seen (`superseded`), checked again before every effect.
+ */
+import type { LifeId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
+import type { Real } from '../lifecycle.ts';
+import type { Size, SizeLimits } from '../size.ts';
+import type { FilePath, FileRange, FileStatus, GuestCommand, GuestProcess, NewFile, ProcessEvent } from './guest.ts';
+
+export interface NodePort {
+  capabilities(): Promise<NodeCapabilities>;
+  /** Templates with the state of their ready snapshots, newest step included. */
+  templates(): readonly TemplateStatus[];
+  /** The ready snapshot of (vault, template, size), built on first use (tens of seconds). Concurrent calls share one build. */
+  ensureReady(vault: VaultName, template: string, size: Size): Promise<SnapshotId>;
+
+  /** Starts a life from a point: create, fork child and resume are this one order. Throws with nothing changed. */
+  start(order: StartOrder): Promise<StartedLife>;
+  /** A point of the running sandbox, which goes on. Throws `snapshot_failed` with nothing changed. */
+  snapshot(order: CaptureOrder): Promise<TakenPoint>;
+  /** A point, then the end of the VM. Throws with the sandbox running on. */
+  pause(order: CaptureOrder): Promise<TakenPoint>;
+  /** Keeps the present as `keepAs` (when there is a running life), starts a life from `to`, and only then ends the old one. */
+  rewind(order: RewindOrder): Promise<{ readonly kept: TakenPoint | null; readonly life: StartedLife }>;
+  /** Ends the VM and removes the sandbox with the given points; idempotent, also for an unknown sandbox. */
+  destroy(order: DestroyOrder): Promise<void>;
+  deletePoint(vault: VaultName, snapshotId: SnapshotId): Promise<void>;
+
+  /** What is real now. */
+  inspect(sandboxId: SandboxId): Promise<InspectedSandbox>;
+  /** Every sandbox that the node holds. */
+  inspectAll(): Promise<readonly InspectedSandbox[]>;
+  /** Called when a VM ended unasked. Returns a function that unsubscribes. */
+  onLifeEnded(listener: (end: LifeEnd) => void): () => void;
+
+  exec(sandboxId: SandboxId, command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent>;
+  signalTree(sandboxId: SandboxId, processId: GuestCommand['processId'], signal: number): Promise<void>;
+  processes(sandboxId: SandboxId): Promise<readonly GuestProcess[]>;
+  readFile(
+    sandboxId: SandboxId,
+    file: FileRange,
+    signal?: AbortSignal,
+  ): Promise<{ readonly status: FileStatus; readonly body: AsyncIterable<Uint8Array> }>;
+  writeFile(
+    sandboxId: SandboxId,
+    file: NewFile,
+    body: AsyncIterable<Uint8Array>,
+    signal?: AbortSignal,
+  ): Promise<{ readonly sizeBytes: number; readonly sha256: string }>;
+  stat(sandboxId: SandboxId, file: FilePath): Promise<FileStatus>;
+  list(sandboxId: SandboxId, directory: FilePath): AsyncIterable<FileStatus>;
+}
+
+interface Order {
+  /** The vault that the sandbox and its points lie in. */
+  readonly vault: VaultName;
+  readonly sandboxId: SandboxId;
+  readonly epoch: number;
+}
+
+export interface StartOrder extends Order {
+  /** The point to start from; or `crashed`: the disk as the last life left it, booted. */
+  readonly from: SnapshotId | 'crashed';
+  readonly template: string;
+  readonly generation: number;
+  readonly size: Size;
+}
+
+export interface CaptureOrder extends Order {
+  readonly snapshotId: SnapshotId;
+}
+
+export interface RewindOrder extends Order {
+  readonly to: SnapshotId;
+  readonly keepAs: SnapshotId;
+  readonly generation: number;
+}
+
+export interface DestroyOrder extends Order {
+  readonly points: readonly SnapshotId[];
+}
+
+/** Times in milliseconds, on the node's monotonic clock, from the order's arrival. */
+export interface StartedLife {
+  readonly lifeId: LifeId;
+  /** vCPUs run. */
+  readonly runningMs: number;
+  /** Identity verified, user processes thawed. */
+  readonly readyMs: number;
+}
+
+export interface TakenPoint {
+  readonly snapshotId: SnapshotId;
+  readonly parent: SnapshotId | null;
+  /** ISO 8601. */
+  readonly takenAt: string;
+  /** How long the vCPUs stood still; for a pause, until the point was captured. */
+  readonly stoppedMs: number;
+  /** From freeze to thaw, as the host saw it. */
+  readonly frozenMs: number;
+  /** From the order to durable. */
+  readonly totalMs: number;
+}
+
+export interface InspectedSandbox {
+  readonly vault: VaultName;
+  readonly sandboxId: SandboxId;
+  readonly real: Real;
+  readonly epoch: number;
+  readonly generation: number;
+  readonly head: SnapshotId | null;
+  readonly life: LifeId | null;
+}
+
+export interface LifeEnd {
+  readonly sandboxId: SandboxId;
+  readonly lifeId: LifeId;
+  readonly detail: string;
+}
+
+export interface NodeCapabilities {
+  readonly runtime: string;
+  readonly accelerator: { readonly name: 'kvm' | 'tcg'; readonly reason: string; readonly remedy: string | null };
+  readonly vmmVersion: string;
+  readonly limits: SizeLimits;
+  readonly memory: { readonly totalMib: number; readonly promisedMib: number };
+  readonly vaults: readonly {
+    readonly name: string;
+    readonly totalBytes: number;
+    readonly availableBytes: number;
+    readonly encrypted: boolean;
+  }[];
+}
+
+export interface TemplateStatus {
+  readonly name: string;
+  readonly ready: readonly {
+    readonly size: Size;
+    readonly state: 'building' | 'ready';
+    /** What the build is doing, e.g. "booting", and how far it is, 0 to 1. */
+    readonly step: string;
+    readonly progress: number;
+  }[];
+}

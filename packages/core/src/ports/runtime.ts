@@ -1,0 +1,73 @@
+/**
+ * The runtime port: what runs one microVM. Adapters: QEMU, and the fakes of testkit; all pass the same suite.
+ *
+ * Two kinds of memory exist. `in_place`: the VM's RAM *is* the memory file, so a snapshot of the file system holds it.
+ * `written`: the VMM holds RAM privately and writes it into the memory file at a checkpoint. The order of a snapshot
+ * (flush, freeze, stop, checkpoint, capture, run) is the same for both.
+ */
+import type { Duplex } from 'node:stream';
+import type { LifeId } from '../ids.ts';
+import type { MachineFacts } from '../manifest.ts';
+import type { Size } from '../size.ts';
+
+export interface Runtime {
+  readonly memory: 'in_place' | 'written';
+  /** What snapshots taken by this runtime need to run again. */
+  readonly machine: MachineFacts;
+  /** Starts a VM from its disk, vCPUs running. The memory file must exist, with the size's length. */
+  boot(spec: VmSpec, signal?: AbortSignal): Promise<Vm>;
+  /** Starts a VM from a checkpoint, vCPUs *stopped*, memory as the files hold it. Throws `restore_failed`. */
+  restore(spec: VmSpec, deviceState: Uint8Array, signal?: AbortSignal): Promise<Vm>;
+  /** The VMs that an earlier process started and did not end, alive or not: what it recorded before starting them. */
+  survivors(): Promise<readonly VmRecord[]>;
+  /**
+   * Takes over a survivor, in whatever state; null when it is no longer alive (proved by pid and start time), and then
+   * what it left behind is removed.
+   */
+  adopt(record: VmRecord): Promise<Vm | null>;
+  /** Ends what the runtime holds ready (spare processes). VMs are not touched. */
+  close(): Promise<void>;
+}
+
+export interface VmSpec {
+  readonly lifeId: LifeId;
+  readonly size: Size;
+  /** Absolute paths, owned by this life alone. */
+  readonly files: { readonly disk: string; readonly memory: string };
+}
+
+/** All that is needed to find a VM again; plain JSON, kept by the node. */
+export interface VmRecord {
+  readonly lifeId: LifeId;
+  readonly pid: number;
+  /** Clock ticks since boot (field 22 of /proc/pid/stat): with the pid, the identity of the process. */
+  readonly startTime: string;
+  /** Folder of its sockets. */
+  readonly runDir: string;
+}
+
+export type GuestPort = 'control' | 'traffic';
+
+export interface VmEnd {
+  /** `killed`: by us. `exited`: by itself or by somebody else. */
+  readonly cause: 'killed' | 'exited';
+  readonly detail: string;
+}
+
+export interface Vm {
+  readonly record: VmRecord;
+  /** Settles once, when the process is proved dead. Never rejects. */
+  readonly ended: Promise<VmEnd>;
+  run(): Promise<void>;
+  stop(): Promise<void>;
+  /** The device state of the stopped VM (and, with `written` memory, the memory file). The VM can go on after it. */
+  checkpoint(): Promise<Uint8Array>;
+  /** A fresh connection to a port of the guest agent; one at a time per port. Bytes of an earlier one may come first. */
+  connect(port: GuestPort): Promise<Duplex>;
+  /** The last bytes that the guest wrote to its console; hostile text. At most 64 KiB. */
+  console(): string;
+  /** Kills the process; returns when it is proved dead. Idempotent. */
+  kill(): Promise<void>;
+  /** Lets go of the VM without harming it, so that another process can adopt it. */
+  release(): Promise<void>;
+}

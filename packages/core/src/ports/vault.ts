@@ -1,0 +1,69 @@
+/**
+ * The vault port: durable copy-on-write storage of one vault. Adapters: Btrfs, and the fake of testkit.
+ *
+ * - an **image** is a template's root disk, imported once, immutable;
+ * - a **life** is the writable disk and memory of one running VM; its folder is made by `createLife` and exists once, so
+ *   no two VMs ever open the same writable file;
+ * - a **point** is an immutable snapshot of a life with its device state and manifest. It is *staged* by `capture` (while
+ *   the VM stands still: one metadata operation) and becomes real by `commit`, atomically. What is staged and never
+ *   committed is removed at the next open.
+ */
+import type { LifeId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
+import type { PointManifest, SandboxRecord } from '../manifest.ts';
+
+export interface Vault {
+  readonly name: VaultName;
+
+  hasImage(digest: string): Promise<boolean>;
+  /** Copies a template's disk image in. Idempotent; atomic. */
+  importImage(digest: string, sourcePath: string): Promise<void>;
+
+  /** Throws `insufficient_space`, or `snapshot_bad` when the point does not exist. */
+  createLife(lifeId: LifeId, from: LifeSource): Promise<LifeFiles>;
+  lifeFiles(lifeId: LifeId): LifeFiles;
+  lives(): Promise<readonly LifeId[]>;
+  /** Writes dirty data and metadata out, so that a capture has little left to do. The VM may be running. */
+  flush(lifeId: LifeId): Promise<void>;
+  /** Idempotent. The VM must be proved dead. */
+  deleteLife(lifeId: LifeId): Promise<void>;
+
+  /** Stages the life's present disk and memory as a point. The VM must stand still; it may go on right after. */
+  capture(lifeId: LifeId, snapshotId: SnapshotId): Promise<void>;
+  /** Completes a staged point. When it returns, the point is durable. */
+  commit(manifest: PointManifest, deviceState: Uint8Array): Promise<void>;
+  /** Drops a staged point. Idempotent. */
+  abandon(snapshotId: SnapshotId): Promise<void>;
+  points(): Promise<readonly SnapshotId[]>;
+  /** The manifest and device state, digests verified; throws `snapshot_bad` with the reason. */
+  readPoint(snapshotId: SnapshotId): Promise<{ readonly manifest: PointManifest; readonly deviceState: Uint8Array }>;
+  /** Idempotent. Lives that started from the point are not affected. */
+  deletePoint(snapshotId: SnapshotId): Promise<void>;
+
+  sandboxes(): Promise<readonly SandboxRecord[]>;
+  /** Atomic and durable. */
+  writeSandbox(record: SandboxRecord): Promise<void>;
+  /** Idempotent. */
+  deleteSandbox(sandboxId: SandboxId): Promise<void>;
+
+  space(): Promise<VaultSpace>;
+  /** Unmounts; every VM on the vault must have ended. */
+  close(): Promise<void>;
+}
+
+export type LifeSource =
+  | { readonly kind: 'point'; readonly snapshotId: SnapshotId }
+  /** The disk of an image, grown to `diskBytes`, and empty memory: for a boot. */
+  | { readonly kind: 'image'; readonly digest: string; readonly diskBytes: number; readonly memoryBytes: number }
+  /** The disk of another life whose VM is dead, and empty memory: for a boot after a crash. */
+  | { readonly kind: 'crashed'; readonly lifeId: LifeId; readonly memoryBytes: number };
+
+export interface LifeFiles {
+  readonly disk: string;
+  readonly memory: string;
+}
+
+export interface VaultSpace {
+  readonly totalBytes: number;
+  /** What can still be written, data and metadata considered. */
+  readonly availableBytes: number;
+}

@@ -1,0 +1,95 @@
+/**
+ * How each route of the contract is answered: most by the use-case of the same name. The types hold the table complete: a
+ * route that is added to the contract does not compile until it is answered here.
+ */
+import { buildOpenApi, type ForkResults, type RouteName } from '@space/contract';
+import type { Call } from './call.ts';
+import { receiveFile, sendFile } from './files.ts';
+import { sendEvents } from './ndjson.ts';
+import { toExecWireEvent, toFileEntry } from './wire.ts';
+
+/** The body of the answer; or, when the answer was streamed, nothing. */
+type Answer = { readonly body?: unknown; readonly status?: number } | 'streamed';
+
+type Answers = { readonly [N in RouteName]: (call: Call<N>) => Promise<Answer> };
+
+export const ANSWERS: Answers = {
+  createSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.createSandbox(caller, input) }),
+  listSandboxes: async ({ useCases, caller, input }) => ({ body: await useCases.listSandboxes(caller, input) }),
+  getSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.getSandbox(caller, input) }),
+  deleteSandbox: async ({ useCases, caller, input }) => {
+    await useCases.deleteSandbox(caller, input);
+    return {};
+  },
+
+  exec: async (call) => {
+    await sendEvents('exec', call, map(call.useCases.exec(call.caller, call.input), toExecWireEvent));
+    return 'streamed';
+  },
+  listProcesses: async ({ useCases, caller, input }) => ({ body: await useCases.listProcesses(caller, input) }),
+  signalProcess: async ({ useCases, caller, input }) => {
+    await useCases.signalProcess(caller, input);
+    return {};
+  },
+
+  readFile: async (call) => {
+    await sendFile(call);
+    return 'streamed';
+  },
+  writeFile: async (call) => ({ body: await receiveFile(call) }),
+  statFile: async ({ useCases, caller, input }) => ({ body: toFileEntry(await useCases.statFile(caller, input)) }),
+  listFiles: async (call) => {
+    await sendEvents('listFiles', call, listingOf(call));
+    return 'streamed';
+  },
+
+  pauseSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.pauseSandbox(caller, input) }),
+  resumeSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.resumeSandbox(caller, input) }),
+  takeSnapshot: async ({ useCases, caller, input }) => ({ body: await useCases.takeSnapshot(caller, input) }),
+  getTimeline: async ({ useCases, caller, input }) => ({ body: await useCases.getTimeline(caller, input) }),
+  forkSandbox: async (call) => ({ body: await fork(call) }),
+  rewindSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.rewindSandbox(caller, input) }),
+
+  listSnapshots: async ({ useCases, caller, input }) => ({ body: await useCases.listSnapshots(caller, input) }),
+  getSnapshot: async ({ useCases, caller, input }) => ({ body: await useCases.getSnapshot(caller, input) }),
+  deleteSnapshot: async ({ useCases, caller, input }) => {
+    await useCases.deleteSnapshot(caller, input);
+    return {};
+  },
+
+  listTemplates: async ({ useCases, caller, input }) => ({ body: await useCases.listTemplates(caller, input) }),
+  getCapabilities: async ({ useCases, caller, input }) => ({ body: await useCases.getCapabilities(caller, input) }),
+  getHealth: async ({ server }) => ({ body: { status: 'ok', version: server.version } }),
+  getReadiness: async ({ useCases }) => {
+    const body = await useCases.readiness();
+    return { body, status: body.ready ? 200 : 503 };
+  },
+  getOpenApi: async () => ({ body: openApi() }),
+};
+
+let builtOpenApi: object | undefined;
+
+function openApi(): object {
+  builtOpenApi ??= buildOpenApi();
+  return builtOpenApi;
+}
+
+async function fork({ useCases, caller, input, server }: Call<'forkSandbox'>): Promise<ForkResults> {
+  const results = await useCases.forkSandbox(caller, input);
+  return {
+    results: results.map((result) =>
+      'error' in result ? { problem: server.explain(result.error, caller.requestId) } : { sandbox: result.sandbox },
+    ),
+  };
+}
+
+async function* listingOf({ useCases, caller, input }: Call<'listFiles'>) {
+  for await (const status of useCases.listFiles(caller, input)) {
+    yield { type: 'entry', entry: toFileEntry(status) } as const;
+  }
+  yield { type: 'end' } as const;
+}
+
+async function* map<A, B>(items: AsyncIterable<A>, change: (item: A) => B): AsyncGenerator<B> {
+  for await (const item of items) yield change(item);
+}

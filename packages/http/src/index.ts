@@ -1,0 +1,10 @@
+/**
+ * The HTTP face of the platform: binds the use-cases of the contract to a server. It holds no state and decides nothing
+ * but who may call and how answers travel.
+ */
+export type { Authenticate, Principal } from './auth.ts';
+export { isLoopback } from './hosts.ts';
+export { type ListenOptions, listen } from './listen.ts';
+export { createLogger, type LoggerOptions } from './logger.ts';
+export type { Tls } from './node-server.ts';
+export { createHttpServer, type HttpServerOptions } from './server.ts';

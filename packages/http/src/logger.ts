@@ -1,0 +1,23 @@
+/** The logger of the server: JSON lines, one per request, without what would give a key or a tenant's content away. */
+import { type DestinationStream, type Logger, pino } from 'pino';
+
+export interface LoggerOptions {
+  readonly level?: 'debug' | 'info' | 'warn' | 'error' | 'silent';
+  /** Where lines go; standard output when left out. */
+  readonly destination?: DestinationStream;
+}
+
+const SECRET_PATHS = [
+  'authorization',
+  'headers.authorization',
+  'req.headers.authorization',
+  'request.headers.authorization',
+  '*.headers.authorization',
+];
+
+export function createLogger(options: LoggerOptions = {}): Logger {
+  return pino(
+    { level: options.level ?? 'info', redact: { paths: SECRET_PATHS, censor: '[redacted]' } },
+    options.destination ?? pino.destination(1),
+  );
+}

@@ -1,0 +1,250 @@
+/**
+ * The HTTP server: the contract's routes, bound to the use-cases. Every request passes, in this order: host check, key,
+ * input by the contract; then its use-case runs. Every error leaves as a problem. The framework routes and sends; bodies
+ * are read and streamed by our own code, since their pace is the point.
+ *
+ * Invariants: no route but the open ones runs without a principal; nothing is buffered without a limit; a client that
+ * vanishes aborts its call's signal.
+ */
+import { randomBytes } from 'node:crypto';
+import {
+  type Caller,
+  ProtocolError,
+  problemCodesOf,
+  ROUTE_NAMES,
+  ROUTES,
+  type Route,
+  type RouteName,
+  type UseCases,
+} from '@space/contract';
+import { type ApiKeyId, newId } from '@space/core';
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify';
+import type { Logger } from 'pino';
+import { ANSWERS } from './answers.ts';
+import { type Authenticate, identify, type Principal } from './auth.ts';
+import type { Call, CallServer } from './call.ts';
+import { createHostCheck } from './hosts.ts';
+import { InFlight } from './in-flight.ts';
+import { checkBodyIsWanted, readInput } from './input.ts';
+import * as limits from './limits.ts';
+import { createNodeServer, type Tls } from './node-server.ts';
+import { noSuchRoute } from './not-found.ts';
+import { ClientGone } from './outgoing.ts';
+import { answerClientError, explain, sendProblem, translate } from './problems.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    routeName?: RouteName;
+  }
+  interface FastifyRequest {
+    principal: Principal | null;
+    gone: AbortSignal | null;
+  }
+}
+
+export interface HttpServerOptions {
+  readonly useCases: UseCases;
+  readonly authenticate: Authenticate;
+  /** See `createLogger`, which redacts keys. */
+  readonly logger: Logger;
+  /** Of the platform, as GET /healthz gives it. */
+  readonly version: string;
+  /** Names and addresses that the server answers for beside loopback ones, without port. */
+  readonly hosts?: readonly string[];
+  readonly tls?: Tls;
+  /** Told of every answer that the contract does not allow. Given, each answer is checked; meant for tests. */
+  readonly onBreach?: (breach: string) => void;
+  /** In place of the values in `limits.ts`; meant for tests. */
+  readonly times?: Partial<Times>;
+}
+
+interface Times {
+  readonly heartbeatMs: number;
+  readonly interimMs: number;
+  readonly uploadIdleMs: number;
+  readonly closeGraceMs: number;
+}
+
+export function createHttpServer(options: HttpServerOptions): FastifyInstance {
+  const times: Times = {
+    heartbeatMs: limits.HEARTBEAT_MS,
+    interimMs: limits.INTERIM_MS,
+    uploadIdleMs: limits.UPLOAD_IDLE_MS,
+    closeGraceMs: limits.CLOSE_GRACE_MS,
+    ...options.times,
+  };
+  const inFlight = new InFlight();
+  const app = Fastify({
+    loggerInstance: options.logger as FastifyBaseLogger,
+    // Paths and queries are tenants' content, so requests are logged below, by their route.
+    logController: new LogController({ disableRequestLogging: true }),
+    exposeHeadRoutes: false,
+    return503OnClosing: false,
+    requestIdHeader: false,
+    genReqId: newRequestId,
+    serverFactory: (listener) => createNodeServer(listener, options.tls),
+    clientErrorHandler: answerClientError,
+    frameworkErrors: (error, request, reply) => {
+      answerError(app, options, error, request, reply as FastifyReply);
+    },
+  });
+  // Bodies stay unread: each route reads its own.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', (_request, _body, done) => done(null));
+  app.decorateRequest('principal', null);
+  app.decorateRequest('gone', null);
+  guardRequests(app, options, inFlight);
+  app.setErrorHandler((error, request, reply) => answerError(app, options, error, request, reply));
+  app.setNotFoundHandler((request) => {
+    throw noSuchRoute(request.raw.url ?? '');
+  });
+  for (const name of ROUTE_NAMES) bindRoute(app, options, times, name);
+  closeInBoundedTime(app, inFlight, times.closeGraceMs);
+  return app;
+}
+
+/** Names a request in answers and logs. Always ours: a client cannot choose what our log says. */
+function newRequestId(): string {
+  return `req_${randomBytes(10).toString('hex')}`;
+}
+
+function guardRequests(app: FastifyInstance, options: HttpServerOptions, inFlight: InFlight): void {
+  const isOurHost = createHostCheck(options.hosts ?? []);
+  app.addHook('onRequest', async (request, reply) => {
+    request.gone = inFlight.track(request.raw, reply.raw);
+    logEnd(app, request, reply);
+    reply.raw.setHeader('x-request-id', request.id);
+    reply.raw.setHeader('cache-control', 'no-store');
+    reply.raw.setHeader('x-content-type-options', 'nosniff');
+    if (!isOurHost(request.headers.host)) throw new ProtocolError('host_refused');
+    const { routeName } = request.routeOptions.config;
+    const route: Route | undefined = routeName === undefined ? undefined : ROUTES[routeName];
+    if (!route?.open) request.principal = await identify(request.headers.authorization, options.authenticate);
+  });
+}
+
+function logEnd(app: FastifyInstance, request: FastifyRequest, reply: FastifyReply): void {
+  reply.raw.once('close', () => {
+    const { statusCode: status, writableFinished: complete } = reply.raw;
+    app.log.info(
+      {
+        requestId: request.id,
+        route: request.routeOptions.config?.routeName ?? null,
+        status,
+        complete,
+        durationMs: Math.round(reply.elapsedTime),
+        apiKeyId: request.principal?.apiKeyId ?? null,
+      },
+      'request',
+    );
+  });
+}
+
+function bindRoute<N extends RouteName>(app: FastifyInstance, options: HttpServerOptions, times: Times, name: N): void {
+  const route: Route = ROUTES[name];
+  const server: CallServer = {
+    version: options.version,
+    heartbeatMs: times.heartbeatMs,
+    uploadIdleMs: times.uploadIdleMs,
+    explain: (thrown, requestId) => explain(thrown, requestId, app.log),
+    onBreach: options.onBreach,
+  };
+  app.route({
+    method: route.method,
+    url: route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+    config: { routeName: name },
+    handler: async (request, reply) => {
+      checkBodyIsWanted(route, request.raw);
+      const input = (await readInput(route, request.raw, request.params)) as Call<N>['input'];
+      const caller = callerOf(request);
+      const { useCases } = options;
+      const call: Call<N> = { useCases, caller, input, request: request.raw, response: reply.raw, server };
+      const stopInterim = startInterim(call, times.interimMs);
+      try {
+        return await answer(name, call, reply);
+      } finally {
+        stopInterim();
+      }
+    },
+  });
+}
+
+async function answer<N extends RouteName>(name: N, call: Call<N>, reply: FastifyReply): Promise<FastifyReply> {
+  const { caller, server } = call;
+  try {
+    const answered = await ANSWERS[name](call);
+    if (answered === 'streamed') return reply.hijack();
+    checkAnswer(name, answered.body, server);
+    return reply.code(answered.status ?? ROUTES[name].status).send(answered.body);
+  } catch (error) {
+    if (!reply.raw.headersSent) throw error;
+    // What remains to be said can only be said by breaking off.
+    if (!(error instanceof ClientGone)) server.explain(error, caller.requestId);
+    reply.raw.destroy();
+    return reply.hijack();
+  }
+}
+
+function callerOf({ principal, id, gone }: FastifyRequest): Caller {
+  return { apiKeyId: principal?.apiKeyId ?? NOBODY, requestId: id, signal: gone ?? AbortSignal.abort() };
+}
+
+/** The caller of open routes, whose answers depend on nobody. */
+const NOBODY: ApiKeyId = newId('apiKey', { bytes: (count) => new Uint8Array(count) });
+
+/** Sends `102 Processing` now and then to a client that asked for it, until the answer begins. */
+function startInterim({ request, response }: Call<RouteName>, interimMs: number): () => void {
+  if (request.headers['x-space-interim'] !== '102') return () => undefined;
+  const timer = setInterval(() => {
+    if (!response.headersSent && !response.destroyed) response.writeProcessing();
+  }, interimMs);
+  return () => clearInterval(timer);
+}
+
+function checkAnswer(name: RouteName, body: unknown, { onBreach }: CallServer): void {
+  const route: Route = ROUTES[name];
+  if (onBreach === undefined || route.response.kind !== 'json') return;
+  const result = route.response.schema.safeParse(body);
+  if (!result.success) onBreach(`${name}: ${result.error.message}`);
+}
+
+function answerError(
+  app: FastifyInstance,
+  options: HttpServerOptions,
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  // With the client gone, the failure of its call is no news; the answer goes nowhere.
+  const thrown = request.gone?.aborted ? request.gone.reason : translate(error);
+  if (thrown instanceof ClientGone) return reply.hijack();
+  const problem = explain(thrown, request.id, app.log);
+  const { routeName } = request.routeOptions?.config ?? {};
+  if (options.onBreach !== undefined && routeName !== undefined) {
+    const declared = problemCodesOf(ROUTES[routeName]);
+    if (!declared.includes(problem.code)) options.onBreach(`${routeName}: ${problem.code} is not declared`);
+  }
+  return sendProblem(reply, problem, thrown);
+}
+
+/** Closing waits for calls in flight, then ends their streams with a problem, then cuts what is left. */
+function closeInBoundedTime(app: FastifyInstance, inFlight: InFlight, graceMs: number): void {
+  app.addHook('preClose', async () => {
+    if (!app.server.listening) return;
+    // A connection whose last call has ended would else be kept for the next one.
+    const idle = setInterval(() => app.server.closeIdleConnections(), limits.CLOSE_CHECK_MS);
+    const end = setTimeout(() => inFlight.abortAll(), graceMs);
+    const cut = setTimeout(() => app.server.closeAllConnections(), graceMs + limits.CLOSE_LAST_WORDS_MS);
+    app.server.once('close', () => {
+      clearInterval(idle);
+      clearTimeout(end);
+      clearTimeout(cut);
+    });
+  });
+}

@@ -1,0 +1,128 @@
+/**
+ * The window: how a running VM becomes a point.
+ *
+ * ```
+ *   flush ×2      freeze ── stop ── device state ── capture ── run ── thaw      commit
+ *   VM runs       └──────── user processes stand still ─────────────────┘      VM runs
+ *                           └────── vCPUs stand still ───────┘
+ * ```
+ *
+ * What takes long (writing dirty pages out, making the point durable) happens outside the window. The user's processes
+ * are frozen inside it, so that in every copy nothing of the user's runs before the copy knows who it is.
+ */
+
+import { createHash } from 'node:crypto';
+import {
+  AppError,
+  asAppError,
+  type Clock,
+  type LifeId,
+  MANIFEST_FORMAT,
+  type MachineFacts,
+  type PointManifest,
+  type SnapshotId,
+  type TakenPoint,
+} from '@space/core';
+import type { Life } from './life.ts';
+
+/** User processes that cannot be frozen within this time (e.g. stuck in the kernel) make the snapshot fail. */
+const FREEZE_TIMEOUT_MS = 2000;
+
+export interface CapturePlan {
+  readonly snapshotId: SnapshotId;
+  readonly owner: PointManifest['owner'];
+  readonly parent: SnapshotId | null;
+  readonly size: PointManifest['size'];
+  readonly machine: MachineFacts;
+  readonly clock: Clock;
+  /** Throws when the order was superseded; called before each effect. */
+  readonly check: () => void;
+}
+
+/** A point that is staged and whose VM still stands still. Exactly one of `keepRunning` and `leaveStopped` follows. */
+export interface CapturedPoint {
+  /** Lets the VM go on, then makes the point durable. */
+  keepRunning(): Promise<TakenPoint>;
+  /** Makes the point durable; the VM stays stopped. */
+  leaveStopped(): Promise<TakenPoint>;
+  /** Drops the point and lets the VM go on. */
+  undo(): Promise<void>;
+}
+
+export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPoint> {
+  const { clock } = plan;
+  const startedAt = clock.monotonicMs();
+  await life.vault.flush(life.lifeId);
+  await life.vault.flush(life.lifeId);
+  plan.check();
+  const guest = await life.guest();
+  const frozenAt = clock.monotonicMs();
+  let stoppedAt: number;
+  let deviceState: Uint8Array;
+  let takenAt: string;
+  try {
+    await guest.freeze(FREEZE_TIMEOUT_MS);
+    stoppedAt = clock.monotonicMs();
+    await life.vm.stop();
+    takenAt = new Date(clock.now()).toISOString();
+    deviceState = await life.vm.checkpoint();
+    await life.vault.capture(life.lifeId, plan.snapshotId);
+  } catch (error) {
+    await goOn(life, plan.snapshotId);
+    throw new AppError('snapshot_failed', `The snapshot of ${life.lifeId} failed: ${asAppError(error).message}`, {
+      cause: error,
+    });
+  }
+  const capturedAt = clock.monotonicMs();
+
+  const commit = async (times: { stoppedMs: number; frozenMs: number }): Promise<TakenPoint> => {
+    try {
+      plan.check();
+      await life.vault.commit(manifestOf(plan, life.lifeId, deviceState, takenAt), deviceState);
+    } catch (error) {
+      await life.vault.abandon(plan.snapshotId);
+      throw error;
+    }
+    return {
+      snapshotId: plan.snapshotId,
+      parent: plan.parent,
+      takenAt,
+      ...times,
+      totalMs: clock.monotonicMs() - startedAt,
+    };
+  };
+
+  return {
+    async keepRunning() {
+      let ranAt = stoppedAt;
+      await life.goOn(() => {
+        ranAt = clock.monotonicMs();
+      });
+      return commit({ stoppedMs: ranAt - stoppedAt, frozenMs: clock.monotonicMs() - frozenAt });
+    },
+    leaveStopped: () => commit({ stoppedMs: capturedAt - stoppedAt, frozenMs: capturedAt - frozenAt }),
+    undo: () => goOn(life, plan.snapshotId),
+  };
+}
+
+/** Brings a VM from anywhere in the window back to running and removes the point, staged or committed. */
+async function goOn(life: Life, snapshotId: SnapshotId): Promise<void> {
+  await life.goOn();
+  await life.vault.abandon(snapshotId);
+  await life.vault.deletePoint(snapshotId);
+}
+
+function manifestOf(plan: CapturePlan, lifeId: LifeId, deviceState: Uint8Array, takenAt: string): PointManifest {
+  const owner = plan.owner.kind === 'sandbox' ? { ...plan.owner, lifeId } : plan.owner;
+  return {
+    format: MANIFEST_FORMAT,
+    snapshotId: plan.snapshotId,
+    owner,
+    parent: plan.parent,
+    size: plan.size,
+    machine: plan.machine,
+    deviceState: { sha256: createHash('sha256').update(deviceState).digest('hex'), sizeBytes: deviceState.length },
+    frozen: true,
+    takenAt,
+  };
+}

@@ -1,0 +1,128 @@
+/** Composes the node from its ports. Each order is one function in `orders.ts`; guest calls go straight to the life. */
+import type {
+  Chance,
+  Clock,
+  LifeEnd,
+  LifeId,
+  NodeCapabilities,
+  NodePort,
+  Runtime,
+  SandboxId,
+  SizeLimits,
+  Vault,
+} from '@space/core';
+import { AppError } from '@space/core';
+import { guestCalls } from './guest-calls.ts';
+import { Ledger } from './ledger.ts';
+import type { ConnectGuest, Life } from './life.ts';
+import { MemoryBudget } from './memory-budget.ts';
+import { createOrders, type NodeState } from './orders.ts';
+import { ReadySnapshots, type TemplateSource } from './ready.ts';
+import { recoverLives } from './recover.ts';
+import type { LifeMachinery } from './start-life.ts';
+
+export type { TemplateSource } from './ready.ts';
+
+export interface NodeOptions {
+  readonly runtime: Runtime;
+  readonly connectGuest: ConnectGuest;
+  /** Open vaults; the node closes them. */
+  readonly vaults: readonly Vault[];
+  readonly templates: readonly TemplateSource[];
+  readonly clock: Clock;
+  readonly chance: Chance;
+  /** Memory that VMs may take in all, MiB. */
+  readonly memoryMib: number;
+  readonly limits: SizeLimits;
+  readonly facts: Pick<NodeCapabilities, 'runtime' | 'accelerator' | 'vmmVersion'> & { readonly encrypted: boolean };
+}
+
+export interface Node extends NodePort {
+  /** Takes up what an earlier process left; must be called once, before any order. */
+  open(): Promise<void>;
+  /** Lets go of running VMs (they live on and are taken up by the next `open`) and of the vaults' locks. */
+  release(): Promise<void>;
+  /** Ends everything; every sandbox must be paused, or its memory since the last point is lost. */
+  close(): Promise<void>;
+}
+
+export function createNode(options: NodeOptions): Node {
+  const vaults = new Map(options.vaults.map((vault) => [vault.name, vault]));
+  const ledger = new Ledger(vaults);
+  const machinery: LifeMachinery = { ...options, budget: new MemoryBudget(options.memoryMib) };
+  const ready = new ReadySnapshots(machinery, options.templates);
+  const listeners = new Set<(end: LifeEnd) => void>();
+  const lives = new Map<SandboxId, Life>();
+
+  const state: NodeState = {
+    ledger,
+    machinery,
+    lives,
+    admit(sandboxId, life) {
+      lives.set(sandboxId, life);
+      void life.vm.ended.then((end) => {
+        if (lives.get(sandboxId) === life) lives.delete(sandboxId);
+        if (life.endReason !== null) return;
+        machinery.budget.release(life.lifeId);
+        for (const listener of listeners) listener({ sandboxId, lifeId: life.lifeId, detail: end.detail });
+      });
+    },
+  };
+
+  return {
+    ...createOrders(state),
+    ...guestCalls((sandboxId) => usableLife(state, sandboxId)),
+    templates: () => ready.status(),
+    async ensureReady(vault, template, size) {
+      return ready.ensure(ledger.vault(vault), template, size);
+    },
+    onLifeEnded(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    async capabilities() {
+      return {
+        ...options.facts,
+        limits: options.limits,
+        memory: { totalMib: machinery.budget.totalMib, promisedMib: machinery.budget.promisedMib },
+        vaults: await Promise.all(
+          options.vaults.map(async (vault) => ({
+            name: vault.name,
+            encrypted: options.facts.encrypted,
+            ...(await vault.space()),
+          })),
+        ),
+      };
+    },
+    async open() {
+      await ledger.load();
+      const recovered = await recoverLives(machinery, ledger, options.vaults);
+      const owners = new Map<LifeId, SandboxId>(
+        ledger.held().flatMap(({ record }) => (record.life ? [[record.life, record.sandboxId]] : [])),
+      );
+      for (const life of recovered) {
+        const owner = owners.get(life.lifeId);
+        if (owner !== undefined) state.admit(owner, life);
+      }
+      for (const vault of options.vaults) await ready.load(vault);
+    },
+    async release() {
+      await Promise.all([...lives.values()].map((life) => life.release()));
+      lives.clear();
+      await options.runtime.close();
+    },
+    async close() {
+      await Promise.all([...lives.values()].map((life) => life.end('the node was closed')));
+      await options.runtime.close();
+      for (const vault of options.vaults) await vault.close();
+    },
+  };
+}
+
+function usableLife(state: NodeState, sandboxId: SandboxId): Life {
+  const { record } = state.ledger.get(sandboxId);
+  const life = state.lives.get(sandboxId);
+  if (life !== undefined) return life;
+  if (record.life !== null) throw new AppError('vm_lost', `The microVM of ${sandboxId} ended unexpectedly.`);
+  throw new AppError('wrong_state', `${sandboxId} is paused.`);
+}

@@ -1,0 +1,46 @@
+/** Calls that go through a running life to its agent. An error of the channel is explained by what became of the VM. */
+import type { Guest, NodePort, SandboxId } from '@space/core';
+import type { Life } from './life.ts';
+
+type GuestCalls = Pick<NodePort, 'exec' | 'signalTree' | 'processes' | 'readFile' | 'writeFile' | 'stat' | 'list'>;
+
+export function guestCalls(lifeOf: (sandboxId: SandboxId) => Life): GuestCalls {
+  async function call<T>(sandboxId: SandboxId, action: (guest: Guest) => Promise<T>): Promise<T> {
+    const life = lifeOf(sandboxId);
+    try {
+      return await action(await life.guest());
+    } catch (error) {
+      throw await life.explain(error);
+    }
+  }
+
+  async function* stream<T>(sandboxId: SandboxId, open: (guest: Guest) => AsyncIterable<T>): AsyncIterable<T> {
+    const life = lifeOf(sandboxId);
+    try {
+      yield* open(await life.guest());
+    } catch (error) {
+      throw await life.explain(error);
+    }
+  }
+
+  async function* explained<T>(life: Life, body: AsyncIterable<T>): AsyncIterable<T> {
+    try {
+      yield* body;
+    } catch (error) {
+      throw await life.explain(error);
+    }
+  }
+
+  return {
+    exec: (sandboxId, command, signal) => stream(sandboxId, (guest) => guest.exec(command, signal)),
+    signalTree: (sandboxId, processId, signal) => call(sandboxId, (guest) => guest.signalTree(processId, signal)),
+    processes: (sandboxId) => call(sandboxId, (guest) => guest.processes()),
+    async readFile(sandboxId, file, signal) {
+      const { status, body } = await call(sandboxId, (guest) => guest.readFile(file, signal));
+      return { status, body: explained(lifeOf(sandboxId), body) };
+    },
+    writeFile: (sandboxId, file, body, signal) => call(sandboxId, (guest) => guest.writeFile(file, body, signal)),
+    stat: (sandboxId, file) => call(sandboxId, (guest) => guest.stat(file)),
+    list: (sandboxId, directory) => stream(sandboxId, (guest) => guest.list(directory)),
+  };
+}

@@ -1,0 +1,111 @@
+/**
+ * A life: one running VM of a sandbox (or of a template being made ready) with the channel to its agent.
+ *
+ * The channel can break while the VM lives (the daemon was restarted, the agent crashed); it is opened again at the next
+ * use. When the VM ends, every stream ends with the reason: `vm_lost` when nobody asked for the end.
+ */
+import { AppError, asAppError, type Guest, type LifeId, type Vault, type Vm } from '@space/core';
+
+/** Connects to the agent of a VM; its first answer may take up to `openMs`. */
+export type ConnectGuest = (vm: Vm, openMs: number) => Promise<Guest>;
+
+/** The first answer of an agent whose VM already ran, and of one that boots. */
+const OPEN_MS = 15_000;
+const BOOT_MS = 120_000;
+
+/** How long an error of a stream waits to learn whether the VM behind it has died. */
+const POST_MORTEM_MS = 250;
+
+export class Life {
+  readonly lifeId: LifeId;
+  readonly vault: Vault;
+  readonly vm: Vm;
+  #connect: ConnectGuest;
+  #channel: Promise<Guest> | null = null;
+  #endReason: string | null = null;
+
+  readonly #openMs: number;
+
+  constructor(vault: Vault, vm: Vm, connect: ConnectGuest, options: { readonly booting?: boolean } = {}) {
+    this.#openMs = options.booting === true ? BOOT_MS : OPEN_MS;
+    this.lifeId = vm.record.lifeId;
+    this.vault = vault;
+    this.vm = vm;
+    this.#connect = connect;
+  }
+
+  /** Whether the end of the VM is our doing. */
+  get endReason(): string | null {
+    return this.#endReason;
+  }
+
+  /** The channel to the agent, opened on first use and again after it broke. */
+  guest(): Promise<Guest> {
+    if (this.#channel === null) {
+      const channel = this.#connect(this.vm, this.#openMs);
+      this.#channel = channel;
+      const forget = () => {
+        if (this.#channel === channel) this.#channel = null;
+      };
+      channel.then((guest) => guest.closed.then(forget), forget);
+    }
+    return this.#channel;
+  }
+
+  /** Brings the VM from wherever it stands back to running user code; `onRun` is called once the vCPUs run. */
+  async goOn(onRun: () => void = () => undefined): Promise<void> {
+    try {
+      await this.vm.run();
+      onRun();
+      await (await this.guest()).thaw();
+    } catch {
+      this.goOnAtNextUse();
+      await this.guest();
+      onRun();
+    }
+  }
+
+  /** The VM may stand still or its user code be frozen: the next use opens a fresh channel, and first lets both go on. */
+  goOnAtNextUse(): void {
+    const connect = this.#connect;
+    this.#channel = null;
+    this.#connect = async (vm, openMs) => {
+      await vm.run();
+      const guest = await connect(vm, openMs);
+      await guest.thaw();
+      this.#connect = connect;
+      return guest;
+    };
+  }
+
+  /** Ends the VM for a stated reason and frees its files. Idempotent. */
+  async end(reason: string): Promise<void> {
+    this.#endReason ??= reason;
+    const channel = this.#channel;
+    await this.vm.kill();
+    if (channel !== null) await channel.then((guest) => guest.close()).catch(() => undefined);
+    await this.vault.deleteLife(this.lifeId);
+  }
+
+  /** Lets go of the VM, which runs on. */
+  async release(): Promise<void> {
+    const channel = this.#channel;
+    this.#channel = null;
+    if (channel !== null) await channel.then((guest) => guest.close()).catch(() => undefined);
+    await this.vm.release();
+  }
+
+  /** The error that a user should see for one that came out of the channel: what became of the VM explains it best. */
+  async explain(thrown: unknown): Promise<AppError> {
+    const error = asAppError(thrown);
+    if (error.code !== 'link_lost' && error.code !== 'agent_lost') return error;
+    const ended = await Promise.race([
+      this.vm.ended,
+      new Promise<null>((resolve) => setTimeout(resolve, POST_MORTEM_MS, null)),
+    ]);
+    if (this.#endReason !== null)
+      return new AppError('link_lost', `The stream ended: ${this.#endReason}.`, { cause: thrown });
+    if (ended === null) return error;
+    return new AppError('vm_lost', `The microVM ended: ${ended.detail}.`, { cause: thrown });
+  }
+}

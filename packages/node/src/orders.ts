@@ -1,0 +1,223 @@
+/**
+ * The orders that change a sandbox. Each holds the sandbox's lock from its first check to its last effect; the record in
+ * the vault is the commit point of each: before it the old state stands, after it the new one does.
+ */
+import {
+  AppError,
+  type CaptureOrder,
+  type DestroyOrder,
+  type InspectedSandbox,
+  MANIFEST_FORMAT,
+  type NodePort,
+  type Real,
+  type RewindOrder,
+  type SandboxId,
+  type SandboxRecord,
+  type StartedLife,
+  type StartOrder,
+  type TakenPoint,
+  type Vault,
+} from '@space/core';
+import { type CapturedPoint, capture } from './capture.ts';
+import type { Held, Ledger } from './ledger.ts';
+import type { Life } from './life.ts';
+import { endLife, type LifeMachinery, prepareLife } from './start-life.ts';
+
+export interface NodeState {
+  readonly ledger: Ledger;
+  readonly machinery: LifeMachinery;
+  /** The running life of each sandbox that has one. */
+  readonly lives: Map<SandboxId, Life>;
+  /** Makes a life the sandbox's own and watches for its end. */
+  admit(sandboxId: SandboxId, life: Life): void;
+}
+
+type Orders = Pick<
+  NodePort,
+  'start' | 'snapshot' | 'pause' | 'rewind' | 'destroy' | 'deletePoint' | 'inspect' | 'inspectAll'
+>;
+
+export function createOrders(state: NodeState): Orders {
+  const { ledger } = state;
+  const alone =
+    <O extends { sandboxId: SandboxId; epoch: number }, T>(order: (state: NodeState, order: O) => Promise<T>) =>
+    (asked: O) =>
+      ledger.exclusively(asked.sandboxId, asked.epoch, () => order(state, asked));
+  return {
+    start: alone(start),
+    snapshot: alone(snapshot),
+    pause: alone(pause),
+    rewind: alone(rewind),
+    destroy: alone(destroy),
+    deletePoint: (vault, snapshotId) => ledger.vault(vault).deletePoint(snapshotId),
+    async inspect(sandboxId) {
+      const held = ledger.find(sandboxId);
+      if (held === undefined) throw new AppError('not_found', `This node holds no sandbox ${sandboxId}.`);
+      return inspected(state, held);
+    },
+    inspectAll: async () => ledger.held().map((held) => inspected(state, held)),
+  };
+}
+
+async function start(state: NodeState, order: StartOrder): Promise<StartedLife> {
+  const { ledger, machinery } = state;
+  const vault = ledger.vault(order.vault);
+  const before = ledger.find(order.sandboxId)?.record;
+  if (state.lives.has(order.sandboxId)) throw new AppError('wrong_state', `${order.sandboxId} is running.`);
+  const from = order.from === 'crashed' ? crashedDisk(order, before) : order.from;
+  const prepared = await prepareLife(machinery, {
+    vault,
+    size: order.size,
+    from,
+    identity: order,
+    check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
+  });
+  return switchTo(state, vault, prepared, {
+    format: MANIFEST_FORMAT,
+    sandboxId: order.sandboxId,
+    epoch: order.epoch,
+    generation: order.generation,
+    size: order.size,
+    template: order.template,
+    head: typeof from === 'string' ? from : (before as SandboxRecord).head,
+    life: prepared.life.lifeId,
+  });
+}
+
+/** Makes a prepared life the sandbox's own: the record first, then the thaw, then the end of the life before it. */
+async function switchTo(
+  state: NodeState,
+  vault: Vault,
+  prepared: Awaited<ReturnType<typeof prepareLife>>,
+  record: SandboxRecord,
+): Promise<StartedLife> {
+  const { ledger, machinery } = state;
+  const before = ledger.find(record.sandboxId)?.record;
+  const oldLife = state.lives.get(record.sandboxId);
+  try {
+    ledger.checkEpoch(record.sandboxId, record.epoch);
+    await ledger.write(vault, record);
+  } catch (error) {
+    await prepared.discard('it was not admitted');
+    throw error;
+  }
+  state.admit(record.sandboxId, prepared.life);
+  let started: StartedLife;
+  try {
+    started = await prepared.thaw();
+  } catch (error) {
+    await prepared.discard('its user code could not be started');
+    if (oldLife !== undefined) state.lives.set(record.sandboxId, oldLife);
+    if (before === undefined) await ledger.remove(vault, record.sandboxId);
+    else await ledger.write(vault, { ...before, epoch: record.epoch });
+    throw error;
+  }
+  if (oldLife !== undefined) await endLife(machinery, oldLife, 'the sandbox was rewound');
+  else if (before?.life) await vault.deleteLife(before.life);
+  return started;
+}
+
+function crashedDisk(order: StartOrder, record: SandboxRecord | undefined) {
+  if (!record?.life) throw new AppError('wrong_state', `${order.sandboxId} did not crash.`);
+  return { kind: 'crashed', lifeId: record.life, memoryBytes: order.size.memoryMib * 2 ** 20 } as const;
+}
+
+async function snapshot(state: NodeState, order: CaptureOrder): Promise<TakenPoint> {
+  const { held, captured } = await captureRunning(state, order);
+  const point = await captured.keepRunning();
+  await state.ledger.write(held.vault, { ...held.record, epoch: order.epoch, head: point.snapshotId });
+  return point;
+}
+
+async function pause(state: NodeState, order: CaptureOrder): Promise<TakenPoint> {
+  const { ledger, machinery } = state;
+  const { held, life, captured } = await captureRunning(state, order);
+  let point: TakenPoint;
+  try {
+    point = await captured.leaveStopped();
+    await ledger.write(held.vault, { ...held.record, epoch: order.epoch, head: point.snapshotId, life: null });
+  } catch (error) {
+    await captured.undo();
+    throw error;
+  }
+  await endLife(machinery, life, 'the sandbox was paused');
+  return point;
+}
+
+async function rewind(state: NodeState, order: RewindOrder): Promise<{ kept: TakenPoint | null; life: StartedLife }> {
+  const { ledger, machinery } = state;
+  const { vault, record } = ledger.get(order.sandboxId);
+  // Before the present is disturbed, the target is known to be good.
+  const target = await vault.readPoint(order.to);
+  const present = state.lives.has(order.sandboxId)
+    ? await captureRunning(state, { ...order, snapshotId: order.keepAs })
+    : null;
+  try {
+    const kept = present === null ? null : await present.captured.leaveStopped();
+    const prepared = await prepareLife(machinery, {
+      vault,
+      size: target.manifest.size,
+      from: order.to,
+      identity: order,
+      check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
+    });
+    const life = await switchTo(state, vault, prepared, {
+      ...record,
+      epoch: order.epoch,
+      generation: order.generation,
+      size: target.manifest.size,
+      head: order.to,
+      life: prepared.life.lifeId,
+    });
+    return { kept, life };
+  } catch (error) {
+    if (present !== null && state.lives.get(order.sandboxId) === present.life) await present.captured.undo();
+    throw error;
+  }
+}
+
+async function captureRunning(
+  state: NodeState,
+  order: CaptureOrder,
+): Promise<{ held: Held; life: Life; captured: CapturedPoint }> {
+  const { ledger, machinery } = state;
+  const held = ledger.get(order.sandboxId);
+  const life = state.lives.get(order.sandboxId);
+  if (life === undefined) throw new AppError('wrong_state', `${order.sandboxId} is not running.`);
+  const captured = await capture(life, {
+    snapshotId: order.snapshotId,
+    owner: {
+      kind: 'sandbox',
+      sandboxId: order.sandboxId,
+      lifeId: life.lifeId,
+      generation: held.record.generation,
+    },
+    parent: held.record.head,
+    size: held.record.size,
+    machine: machinery.runtime.machine,
+    clock: machinery.clock,
+    check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
+  });
+  return { held, life, captured };
+}
+
+async function destroy(state: NodeState, order: DestroyOrder): Promise<void> {
+  const { ledger, machinery } = state;
+  const vault = ledger.vault(order.vault);
+  const record = ledger.find(order.sandboxId)?.record;
+  const life = state.lives.get(order.sandboxId);
+  if (life !== undefined) await endLife(machinery, life, 'the sandbox was deleted');
+  if (record?.life) await vault.deleteLife(record.life);
+  for (const snapshotId of order.points) await vault.deletePoint(snapshotId);
+  await ledger.remove(vault, order.sandboxId);
+}
+
+function inspected(state: NodeState, { vault, record }: Held): InspectedSandbox {
+  const { sandboxId, epoch, generation, head, life } = record;
+  return { vault: vault.name, sandboxId, epoch, generation, head, life, real: realOf(state, record) };
+}
+
+function realOf(state: NodeState, record: SandboxRecord): Real {
+  if (state.lives.has(record.sandboxId)) return 'running';
+  return record.life === null ? 'paused' : 'crashed';
+}

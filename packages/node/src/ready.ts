@@ -1,0 +1,191 @@
+/**
+ * Ready snapshots: a template, booted once per (vault, template, size), warmed up, frozen and kept as a point, from which
+ * every create is a copy. Built on first use; concurrent callers share one build; a build that fails leaves nothing and
+ * can be tried again.
+ */
+import {
+  AppError,
+  asAppError,
+  type Chance,
+  type Guest,
+  type MachineFacts,
+  newId,
+  type ProcessEvent,
+  type SandboxId,
+  type Size,
+  type SnapshotId,
+  sizeKey,
+  type TemplateStatus,
+  type Vault,
+} from '@space/core';
+import { capture } from './capture.ts';
+import { endLife, type LifeMachinery, prepareLife } from './start-life.ts';
+
+/** A template's root disk, as set-up built it. */
+export interface TemplateSource {
+  readonly name: string;
+  readonly diskPath: string;
+  readonly digest: string;
+}
+
+/** Run once before the ready snapshot is taken, so that what they read is in the guest's page cache in every copy. */
+const WARM_UP = ['true', 'ls / >/dev/null', 'python3 -c "print(1)" >/dev/null'];
+
+type ReadyKey = string;
+type BuildStatus = TemplateStatus['ready'][number];
+
+export class ReadySnapshots {
+  readonly #machinery: LifeMachinery;
+  readonly #templates: ReadonlyMap<string, TemplateSource>;
+  readonly #ready = new Map<ReadyKey, SnapshotId>();
+  readonly #builds = new Map<ReadyKey, Promise<SnapshotId>>();
+  readonly #status = new Map<string, Map<ReadyKey, BuildStatus>>();
+
+  constructor(machinery: LifeMachinery, templates: readonly TemplateSource[]) {
+    this.#machinery = machinery;
+    this.#templates = new Map(templates.map((template) => [template.name, template]));
+  }
+
+  /**
+   * Finds the ready snapshots that earlier runs left in the vault, and removes those that no longer fit this node or its
+   * templates: nothing started from them depends on them.
+   */
+  async load(vault: Vault): Promise<void> {
+    for (const snapshotId of await vault.points()) {
+      const manifest = await vault.readPoint(snapshotId).then(
+        (point) => point.manifest,
+        () => null,
+      );
+      if (manifest === null || manifest.owner.kind !== 'ready') continue;
+      const template = this.#templates.get(manifest.owner.template);
+      const fits = sameMachine(manifest.machine, this.#machinery.runtime.machine);
+      if (template === undefined || template.digest !== manifest.owner.imageDigest || !fits) {
+        await vault.deletePoint(snapshotId);
+        continue;
+      }
+      this.#ready.set(this.#key(vault, template, manifest.size), snapshotId);
+      this.#report(template, this.#key(vault, template, manifest.size), manifest.size, 'ready', 1);
+    }
+  }
+
+  status(): readonly TemplateStatus[] {
+    return [...this.#templates.keys()].map((name) => ({ name, ready: [...(this.#status.get(name)?.values() ?? [])] }));
+  }
+
+  ensure(vault: Vault, templateName: string, size: Size): Promise<SnapshotId> {
+    const template = this.#templates.get(templateName);
+    if (template === undefined) {
+      const known = [...this.#templates.keys()].join(', ');
+      throw new AppError('template_unknown', `There is no template "${templateName}". There are: ${known}.`);
+    }
+    const key = this.#key(vault, template, size);
+    const ready = this.#ready.get(key);
+    if (ready !== undefined) return Promise.resolve(ready);
+    let build = this.#builds.get(key);
+    if (build === undefined) {
+      build = this.#build(vault, template, size, key).finally(() => this.#builds.delete(key));
+      this.#builds.set(key, build);
+    }
+    return build;
+  }
+
+  async #build(vault: Vault, template: TemplateSource, size: Size, key: ReadyKey): Promise<SnapshotId> {
+    const report = (step: string, progress: number) => this.#report(template, key, size, step, progress);
+    try {
+      report('importing the image', 0.05);
+      await vault.importImage(template.digest, template.diskPath);
+      report('booting', 0.2);
+      const snapshotId = await this.#bootAndCapture(vault, template, size, report);
+      this.#ready.set(key, snapshotId);
+      report('ready', 1);
+      return snapshotId;
+    } catch (error) {
+      this.#status.get(template.name)?.delete(key);
+      throw error;
+    }
+  }
+
+  async #bootAndCapture(
+    vault: Vault,
+    template: TemplateSource,
+    size: Size,
+    report: (step: string, progress: number) => void,
+  ): Promise<SnapshotId> {
+    const machinery = this.#machinery;
+    const prepared = await prepareLife(machinery, {
+      vault,
+      size,
+      from: {
+        kind: 'image',
+        digest: template.digest,
+        diskBytes: size.diskMib * 2 ** 20,
+        memoryBytes: size.memoryMib * 2 ** 20,
+      },
+      identity: { sandboxId: nobody(machinery.chance), generation: 0 },
+      check: () => undefined,
+    }).catch((error: unknown) => {
+      const cause = asAppError(error);
+      throw cause.code === 'insufficient_memory' || cause.code === 'insufficient_space'
+        ? cause
+        : new AppError('boot_failed', `Template "${template.name}" did not boot: ${cause.message}`, { cause });
+    });
+    try {
+      await prepared.thaw();
+      report('warming up', 0.7);
+      await warmUp(await prepared.life.guest(), machinery.chance);
+      report('taking the ready snapshot', 0.9);
+      const snapshotId = newId('snapshot', machinery.chance);
+      const captured = await capture(prepared.life, {
+        snapshotId,
+        owner: { kind: 'ready', template: template.name, imageDigest: template.digest },
+        parent: null,
+        size,
+        machine: machinery.runtime.machine,
+        clock: machinery.clock,
+        check: () => undefined,
+      });
+      await captured.leaveStopped();
+      return snapshotId;
+    } finally {
+      await endLife(machinery, prepared.life, 'the ready snapshot is taken');
+    }
+  }
+
+  #key(vault: Vault, template: TemplateSource, size: Size): ReadyKey {
+    return `${vault.name}/${template.digest}/${sizeKey(size)}`;
+  }
+
+  #report(template: TemplateSource, key: ReadyKey, size: Size, step: string, progress: number): void {
+    let statuses = this.#status.get(template.name);
+    if (statuses === undefined) {
+      statuses = new Map();
+      this.#status.set(template.name, statuses);
+    }
+    statuses.set(key, { size, state: progress === 1 ? 'ready' : 'building', step, progress });
+  }
+}
+
+/** A name for a machine that nobody owns yet; replaced by each copy's own before its first user instruction. */
+function nobody(chance: Chance): SandboxId {
+  return newId('sandbox', chance);
+}
+
+async function warmUp(guest: Guest, chance: Chance): Promise<void> {
+  for (const command of WARM_UP) {
+    const events = guest.exec({ processId: newId('process', chance), argv: ['/bin/bash', '-lc', command], env: {} });
+    const last = await lastOf(events);
+    if (last?.kind !== 'exited' || !('code' in last.exit) || last.exit.code !== 0) {
+      throw new AppError('boot_failed', `The template's warm-up command failed: ${command}`);
+    }
+  }
+}
+
+async function lastOf(events: AsyncIterable<ProcessEvent>): Promise<ProcessEvent | undefined> {
+  let last: ProcessEvent | undefined;
+  for await (const event of events) last = event;
+  return last;
+}
+
+function sameMachine(a: MachineFacts, b: MachineFacts): boolean {
+  return (Object.keys(a) as (keyof MachineFacts)[]).every((key) => a[key] === b[key]);
+}

@@ -1,0 +1,48 @@
+/**
+ * Taking up what an earlier process left. The records in the vaults say which life each sandbox has; the runtime says
+ * which VMs were started. A VM that a record names is adopted, in whatever state it is, and goes on; any other VM belongs
+ * to something that was never finished and is ended. Files of lives that no record names are removed.
+ */
+import type { Vault, Vm } from '@space/core';
+import type { Held, Ledger } from './ledger.ts';
+import { Life } from './life.ts';
+import type { LifeMachinery } from './start-life.ts';
+
+export async function recoverLives(
+  machinery: LifeMachinery,
+  ledger: Ledger,
+  vaults: readonly Vault[],
+): Promise<Life[]> {
+  const named = new Map(ledger.held().flatMap((held) => (held.record.life ? [[held.record.life, held]] : [])));
+  const lives: Life[] = [];
+  for (const survivor of await machinery.runtime.survivors()) {
+    const vm = await machinery.runtime.adopt(survivor);
+    if (vm === null) continue;
+    const held = named.get(survivor.lifeId);
+    if (held === undefined) {
+      await vm.kill();
+      continue;
+    }
+    lives.push(await takeUp(vm, held, machinery));
+  }
+  await removeStrays(vaults, new Set(named.keys()));
+  return lives;
+}
+
+/** The VM may stand still in the middle of a window of the dead process: it runs on, and its user code with it. */
+async function takeUp(vm: Vm, held: Held, machinery: LifeMachinery): Promise<Life> {
+  machinery.budget.adopt(vm.record.lifeId, held.record.size.memoryMib);
+  const life = new Life(held.vault, vm, machinery.connectGuest);
+  life.goOnAtNextUse();
+  // An agent that does not answer is not a VM that is gone: the next use tries again and reports it.
+  await life.guest().catch(() => undefined);
+  return life;
+}
+
+async function removeStrays(vaults: readonly Vault[], named: ReadonlySet<string>): Promise<void> {
+  for (const vault of vaults) {
+    for (const lifeId of await vault.lives()) {
+      if (!named.has(lifeId)) await vault.deleteLife(lifeId);
+    }
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * How a point becomes a running VM. Create, fork, resume and rewind are all this one path:
+ *
+ *   verify the point → reserve memory → clone its files → restore → run → identity (verified) → [admit] → thaw
+ *
+ * Up to the thaw nothing of the user's has run, so a failure anywhere loses nothing: what was made is removed and the
+ * point stands. `admit` is where the caller makes its record durable, before user code can act.
+ */
+
+import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  AppError,
+  type Chance,
+  type Clock,
+  type GuestIdentity,
+  hostnameOf,
+  type LifeId,
+  type LifeSource,
+  type MachineFacts,
+  newId,
+  type Runtime,
+  type SandboxId,
+  type Size,
+  type SnapshotId,
+  type StartedLife,
+  type Vault,
+} from '@space/core';
+import { type ConnectGuest, Life } from './life.ts';
+import type { MemoryBudget } from './memory-budget.ts';
+
+export interface LifeMachinery {
+  readonly runtime: Runtime;
+  readonly connectGuest: ConnectGuest;
+  readonly budget: MemoryBudget;
+  readonly clock: Clock;
+  readonly chance: Chance;
+}
+
+export interface LifePlan {
+  readonly vault: Vault;
+  readonly size: Size;
+  readonly from: SnapshotId | Exclude<LifeSource, { kind: 'point' }>;
+  readonly identity: { readonly sandboxId: SandboxId; readonly generation: number };
+  readonly check: () => void;
+}
+
+/** A VM whose agent has its identity and whose user processes wait for the thaw. */
+export interface PreparedLife {
+  readonly life: Life;
+  /** Lets user code run. */
+  thaw(): Promise<StartedLife>;
+  /** Ends the VM and removes its files. */
+  discard(reason: string): Promise<void>;
+}
+
+export async function prepareLife(machinery: LifeMachinery, plan: LifePlan): Promise<PreparedLife> {
+  const { budget, clock, chance } = machinery;
+  const startedAt = clock.monotonicMs();
+  const lifeId = newId('life', chance);
+  plan.check();
+  budget.reserve(lifeId, plan.size.memoryMib);
+  let life: Life | null = null;
+  try {
+    life = await startVm(machinery, plan, lifeId);
+    const runningMs = clock.monotonicMs() - startedAt;
+    plan.check();
+    const guest = await life.guest();
+    await guest.assumeIdentity(identityOf(plan.identity, lifeId, chance));
+    plan.check();
+    const started = life;
+    return {
+      life,
+      async thaw() {
+        await guest.thaw();
+        return { lifeId, runningMs, readyMs: clock.monotonicMs() - startedAt };
+      },
+      discard: (reason) => endLife(machinery, started, reason),
+    };
+  } catch (error) {
+    if (life !== null) await endLife(machinery, life, 'it could not be started');
+    else await plan.vault.deleteLife(lifeId);
+    budget.release(lifeId);
+    throw error;
+  }
+}
+
+/** Pauses between the attempts to end a life, in milliseconds. What resists all of them is removed at the next open. */
+const END_RETRIES_MS = [20, 200, 1000];
+
+/** Ends a life and frees what it held. Tried again when it fails: its files and its memory are somebody else's next. */
+export async function endLife(machinery: LifeMachinery, life: Life, reason: string): Promise<void> {
+  for (const pauseMs of [...END_RETRIES_MS, null]) {
+    try {
+      await life.end(reason);
+      machinery.budget.release(life.lifeId);
+      return;
+    } catch (error) {
+      if (pauseMs === null) throw error;
+      await sleep(pauseMs);
+    }
+  }
+}
+
+async function startVm(machinery: LifeMachinery, plan: LifePlan, lifeId: LifeId): Promise<Life> {
+  const { runtime, connectGuest } = machinery;
+  if (typeof plan.from !== 'string') {
+    const files = await plan.vault.createLife(lifeId, plan.from);
+    const vm = await runtime.boot({ lifeId, size: plan.size, files });
+    return new Life(plan.vault, vm, connectGuest, { booting: true });
+  }
+  const point = await plan.vault.readPoint(plan.from);
+  checkFit(point.manifest.machine, runtime.machine);
+  const files = await plan.vault.createLife(lifeId, { kind: 'point', snapshotId: plan.from });
+  const vm = await runtime.restore({ lifeId, size: point.manifest.size, files }, point.deviceState);
+  try {
+    await vm.run();
+  } catch (error) {
+    await vm.kill();
+    throw error;
+  }
+  return new Life(plan.vault, vm, connectGuest);
+}
+
+/** What device state depends on. Kernel and agent are inside the memory and travel with the point. */
+const MUST_MATCH = [
+  'runtime',
+  'vmmBuild',
+  'machine',
+  'cpuModel',
+  'accelerator',
+] as const satisfies (keyof MachineFacts)[];
+
+/** Throws `snapshot_unfit` naming what differs. */
+function checkFit(needed: MachineFacts, offered: MachineFacts): void {
+  for (const key of MUST_MATCH) {
+    if (needed[key] !== offered[key]) {
+      throw new AppError('snapshot_unfit', {
+        detail: `The snapshot needs ${key} "${needed[key]}"; this node runs "${offered[key]}".`,
+        facts: { need: key, needed: needed[key], offered: offered[key] },
+      });
+    }
+  }
+}
+
+function identityOf(of: LifePlan['identity'], lifeId: LifeId, chance: Chance): GuestIdentity {
+  return {
+    sandboxId: of.sandboxId,
+    lifeId,
+    generation: of.generation,
+    hostname: hostnameOf(of.sandboxId),
+    // The same in every life of a sandbox, another one in each fork.
+    machineId: createHash('sha256').update(`machine-id:${of.sandboxId}`).digest('hex').slice(0, 32),
+    entropy: chance.bytes(64),
+  };
+}

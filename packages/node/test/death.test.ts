@@ -1,0 +1,28 @@
+/**
+ * The daemon dies at each step of each order, and another takes over: the sandbox is running or paused, with the memory
+ * that it had before the order or has after it, and nothing is left over.
+ */
+import { describe, expect, it } from 'vitest';
+import { expectClean, ORDERS, skip, stepsOf } from './each-step.ts';
+import { MEMORY_KINDS, makeWorld } from './world.ts';
+
+describe.each(MEMORY_KINDS)('the death of the daemon at any step, memory %s', (memory) => {
+  it.each(ORDERS)('of $name', async (order) => {
+    for (const [step, nth] of await stepsOf(order, memory)) {
+      await using world = await makeWorld(memory);
+      const sandbox = await world.create();
+      const point = await order.prepare(world, sandbox);
+      skip(world, step, nth);
+      const held = world.faults.holdNext(step);
+      void order.act(world, sandbox, point);
+      await held.reached;
+      await world.restart();
+      const where = `${step} #${nth}`;
+      await expectClean(world, sandbox, where);
+      const { real, head } = await world.node.inspect(sandbox);
+      expect(['running', 'paused'], where).toContain(real);
+      if (real === 'paused' && head !== null) await world.start(sandbox, head);
+      expect(['two', order.after], where).toContain(await world.run(sandbox, 'get at'));
+    }
+  });
+});

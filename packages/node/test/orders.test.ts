@@ -1,0 +1,124 @@
+import { newId, type SandboxId } from '@space/core';
+import { describe, expect, it } from 'vitest';
+import { MEMORY_KINDS, makeWorld, type World } from './world.ts';
+
+describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => {
+  it('creates a sandbox as a copy of the ready snapshot, under its own name', async () => {
+    await using world = await makeWorld(memory);
+    const [a, b] = [await world.create(), await world.create()];
+    expect(await world.run(a, 'hostname')).toBe(a.replace('_', '-'));
+    expect(await world.run(b, 'hostname')).toBe(b.replace('_', '-'));
+    expect(world.faults.steps.filter((step) => step === 'runtime.boot')).toHaveLength(1);
+  });
+
+  it('brings memory and disk back after a pause, any number of times', async () => {
+    await using world = await makeWorld(memory);
+    const sandbox = await world.create();
+    for (let cycle = 0; cycle < 20; cycle++) {
+      await world.run(sandbox, `set cycle ${cycle}`);
+      await write(world, sandbox, '/f', `file ${cycle}`);
+      const point = await world.pause(sandbox);
+      expect((await world.leftovers()).alive).toEqual([]);
+      expect((await world.node.inspect(sandbox)).real).toBe('paused');
+      await world.start(sandbox, point);
+      expect(await world.run(sandbox, 'get cycle')).toBe(`${cycle}`);
+      expect(await read(world, sandbox, '/f')).toBe(`file ${cycle}`);
+    }
+  });
+
+  it('forks are apart from each other, from the source, and from the deletion of either', async () => {
+    await using world = await makeWorld(memory);
+    const source = await world.create();
+    await world.run(source, 'set who source');
+    const point = await world.snapshot(source);
+    const children = await Promise.all([1, 2, 3].map(() => fork(world, point)));
+    for (const [index, child] of children.entries()) await world.run(child, `set who child${index}`);
+    expect(await world.run(source, 'get who')).toBe('source');
+    await world.destroy(source, [point]);
+    for (const [index, child] of children.entries()) {
+      await world.start(child, await world.pause(child));
+      expect(await world.run(child, 'get who')).toBe(`child${index}`);
+    }
+  });
+
+  it('rewinds in place, and the rewind can be undone', async () => {
+    await using world = await makeWorld(memory);
+    const sandbox = await world.create();
+    await world.run(sandbox, 'set at one');
+    const one = await world.snapshot(sandbox);
+    await world.run(sandbox, 'set at two');
+    const kept = await world.rewind(sandbox, one);
+    expect(await world.run(sandbox, 'get at')).toBe('one');
+    expect((await world.leftovers()).alive).toHaveLength(1);
+    if (kept === null) throw new Error('the present was not kept');
+    await world.rewind(sandbox, kept, 3);
+    expect(await world.run(sandbox, 'get at')).toBe('two');
+  });
+
+  it('says that a VM was lost, and starts again from a point or from the disk', async () => {
+    await using world = await makeWorld(memory);
+    const sandbox = await world.create();
+    const ends: string[] = [];
+    world.node.onLifeEnded((end) => ends.push(end.sandboxId));
+    await world.run(sandbox, 'set at one');
+    await write(world, sandbox, '/f', 'on disk');
+    vmOf(world).die();
+    await expect(world.run(sandbox, 'get at')).rejects.toMatchObject({ code: 'vm_lost' });
+    expect(ends).toEqual([sandbox]);
+    expect((await world.node.inspect(sandbox)).real).toBe('crashed');
+    await world.start(sandbox, 'crashed', 2);
+    expect(await read(world, sandbox, '/f')).toBe('on disk');
+    expect(await world.run(sandbox, 'get at')).toBe('');
+    expect((await world.leftovers()).lives).toHaveLength(1);
+  });
+
+  it('refuses an order whose epoch was overtaken, and a delete overtakes what is under way', async () => {
+    await using world = await makeWorld(memory);
+    const sandbox = await world.create();
+    const held = world.faults.holdNext('vault.flush');
+    const snapshot = world.snapshot(sandbox);
+    await held.reached;
+    const deleted = world.destroy(sandbox);
+    held.letGo();
+    await expect(snapshot).rejects.toMatchObject({ code: 'superseded' });
+    await deleted;
+    expect(await world.leftovers()).toEqual({ lives: [], staging: [], alive: [] });
+    await expect(world.node.inspect(sandbox)).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('promises no memory that it does not have', async () => {
+    await using world = await makeWorld(memory, 100);
+    const first = await world.create();
+    await world.create();
+    await expect(world.create()).rejects.toMatchObject({ code: 'insufficient_memory' });
+    await world.pause(first);
+    await world.create();
+  });
+});
+
+async function fork(world: World, point: Awaited<ReturnType<World['snapshot']>>): Promise<SandboxId> {
+  const child = newId('sandbox', world.chance);
+  await world.start(child, point);
+  return child;
+}
+
+async function write(world: World, sandbox: SandboxId, path: string, text: string): Promise<void> {
+  await world.node.writeFile(
+    sandbox,
+    { path },
+    (async function* () {
+      yield Buffer.from(text);
+    })(),
+  );
+}
+
+async function read(world: World, sandbox: SandboxId, path: string): Promise<string> {
+  const { body } = await world.node.readFile(sandbox, { path });
+  return Buffer.concat(await Array.fromAsync(body)).toString();
+}
+
+function vmOf(world: World) {
+  const [vm] = world.runtime.alive.values();
+  if (vm === undefined) throw new Error('no VM is alive');
+  return vm;
+}

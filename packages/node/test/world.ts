@@ -1,0 +1,123 @@
+/** A node on fakes, in a temporary folder, with the short forms that the tests speak in. */
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  type Chance,
+  DEFAULT_VAULT,
+  newId,
+  type ProcessEvent,
+  type SandboxId,
+  SIZE_LIMITS,
+  type Size,
+  type SnapshotId,
+} from '@space/core';
+import { createNode, type Node } from '@space/node';
+import { connectFakeGuest, FakeRuntime, FakeVault, Faults, realClock, seededChance } from '@space/testkit';
+
+/** The fake vault copies whole files. */
+const TINY: Size = { vcpus: 1, memoryMib: 1, diskMib: 1 };
+
+export const MEMORY_KINDS = ['in_place', 'written'] as const;
+
+export interface World extends AsyncDisposable {
+  node: Node;
+  readonly faults: Faults;
+  readonly runtime: FakeRuntime;
+  readonly chance: Chance;
+  epoch(): number;
+  /** A running sandbox of template `base`. */
+  create(): Promise<SandboxId>;
+  start(sandboxId: SandboxId, from: SnapshotId | 'crashed', generation?: number): Promise<void>;
+  snapshot(sandboxId: SandboxId): Promise<SnapshotId>;
+  pause(sandboxId: SandboxId): Promise<SnapshotId>;
+  rewind(sandboxId: SandboxId, to: SnapshotId, generation?: number): Promise<SnapshotId | null>;
+  destroy(sandboxId: SandboxId, points?: SnapshotId[]): Promise<void>;
+  run(sandboxId: SandboxId, command: string): Promise<string>;
+  /** A new node over the same vault and VMs, as after the death of the daemon. */
+  restart(): Promise<void>;
+  /** What lies in the vault: folder name → entries. */
+  leftovers(): Promise<{ lives: string[]; staging: string[]; alive: string[] }>;
+}
+
+export async function makeWorld(memory: 'in_place' | 'written', memoryMib = 100_000): Promise<World> {
+  const folder = await mkdtemp(join(tmpdir(), 'space-node-'));
+  const image = join(folder, 'base.img');
+  await writeFile(image, '{}');
+  const faults = new Faults();
+  const chance = seededChance(7);
+  const runtime = new FakeRuntime(memory, faults);
+  const open = async () => {
+    const node = createNode({
+      runtime: new FakeRuntime(memory, faults, runtime.alive),
+      connectGuest: connectFakeGuest,
+      vaults: [await FakeVault.open(DEFAULT_VAULT, join(folder, 'vault'), faults)],
+      templates: [{ name: 'base', diskPath: image, digest: 'base-digest' }],
+      clock: realClock(),
+      chance,
+      memoryMib,
+      limits: SIZE_LIMITS,
+      facts: {
+        runtime: 'fake',
+        accelerator: { name: 'tcg', reason: 'a fake', remedy: null },
+        vmmVersion: '1',
+        encrypted: false,
+      },
+    });
+    await node.open();
+    return node;
+  };
+  let epoch = 0;
+  const vault = DEFAULT_VAULT;
+  const order = (sandboxId: SandboxId) => ({ vault, sandboxId, epoch: ++epoch });
+
+  const world: World = {
+    node: await open(),
+    faults,
+    runtime,
+    chance,
+    epoch: () => ++epoch,
+    async create() {
+      const sandboxId = newId('sandbox', chance);
+      await world.start(sandboxId, await world.node.ensureReady(vault, 'base', TINY));
+      return sandboxId;
+    },
+    async start(sandboxId, from, generation = 1) {
+      await world.node.start({ ...order(sandboxId), from, template: 'base', generation, size: TINY });
+    },
+    async snapshot(sandboxId) {
+      return (await world.node.snapshot({ ...order(sandboxId), snapshotId: newId('snapshot', chance) })).snapshotId;
+    },
+    async pause(sandboxId) {
+      return (await world.node.pause({ ...order(sandboxId), snapshotId: newId('snapshot', chance) })).snapshotId;
+    },
+    async rewind(sandboxId, to, generation = 2) {
+      const rewind = { ...order(sandboxId), to, keepAs: newId('snapshot', chance), generation };
+      return (await world.node.rewind(rewind)).kept?.snapshotId ?? null;
+    },
+    destroy: (sandboxId, points = []) => world.node.destroy({ ...order(sandboxId), points }),
+    async run(sandboxId, command) {
+      const events = world.node.exec(sandboxId, {
+        processId: newId('process', chance),
+        argv: command.split(' '),
+        env: {},
+      });
+      return textOf(await Array.fromAsync(events));
+    },
+    async restart() {
+      world.node = await open();
+    },
+    async leftovers() {
+      const entries = (part: string) => readdir(join(folder, 'vault', part));
+      return { lives: await entries('lives'), staging: await entries('staging'), alive: [...runtime.alive.keys()] };
+    },
+    async [Symbol.asyncDispose]() {
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+  return world;
+}
+
+function textOf(events: readonly ProcessEvent[]): string {
+  return events.map((event) => (event.kind === 'output' ? Buffer.from(event.data).toString() : '')).join('');
+}

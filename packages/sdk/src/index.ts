@@ -1,0 +1,43 @@
+/**
+ * The client of SPACE. It needs nothing at run time but a `fetch`, so it runs on Node 20 and later and wherever else there
+ * is one; its types are those of the contract.
+ *
+ * ```ts
+ * import { Sandbox } from '@space/sdk';
+ *
+ * await using sandbox = await Sandbox.create();
+ * const { stdout, exitCode } = await sandbox.run('uname -a');
+ * const [left, right] = await sandbox.fork(2);
+ * ```
+ */
+export { type RetryAdvice, SpaceError, type SpaceErrorCode } from './errors.ts';
+export {
+  DEFAULT_MAX_OUTPUT_BYTES,
+  type ExecEvent,
+  type ExecOptions,
+  type Process,
+  type RunOptions,
+  type RunResult,
+  type SignalName,
+} from './exec.ts';
+export type { FileContent, FileEntry, FileOptions, Files, ReadOptions, WriteOptions, WrittenFile } from './files.ts';
+export {
+  type Capabilities,
+  deleteSnapshot,
+  getCapabilities,
+  getSnapshot,
+  listSnapshots,
+  listTemplates,
+  type Template,
+} from './platform.ts';
+export {
+  type CreateOptions,
+  ForkError,
+  type ForkOptions,
+  type ListOptions,
+  Sandbox,
+  type SandboxFields,
+  type Snapshot,
+  type SnapshotOptions,
+} from './sandbox.ts';
+export type { CallOptions, ConnectionOptions } from './transport.ts';

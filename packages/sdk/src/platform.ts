@@ -1,0 +1,52 @@
+/** Calls that concern no single sandbox: named snapshots, templates, capabilities. */
+import type { Capabilities, Snapshot, SnapshotList, TemplateList } from '@space/contract';
+import { type CallOptions, type ConnectionOptions, Transport } from './transport.ts';
+
+export type { Capabilities };
+export type Template = TemplateList['templates'][number];
+
+type Options = ConnectionOptions & CallOptions;
+
+/** All named snapshots, newest first. */
+export async function listSnapshots(options: Options = {}): Promise<Snapshot[]> {
+  return listPages(new Transport(options), '/v1/snapshots', options.signal);
+}
+
+/** Throws `not_found`. */
+export async function getSnapshot(idOrName: string, options: Options = {}): Promise<Snapshot> {
+  const path = `/v1/snapshots/${encodeURIComponent(idOrName)}`;
+  return new Transport(options).json({ method: 'GET', path, signal: options.signal });
+}
+
+/** What was started from it is not affected. Errors: `not_found`, `snapshot_in_use`. */
+export async function deleteSnapshot(idOrName: string, options: Options = {}): Promise<void> {
+  const path = `/v1/snapshots/${encodeURIComponent(idOrName)}`;
+  await new Transport(options).done({ method: 'DELETE', path, signal: options.signal });
+}
+
+/** The templates that sandboxes can be created from, with the state of their ready snapshots. */
+export async function listTemplates(options: Options = {}): Promise<Template[]> {
+  const call = { method: 'GET', path: '/v1/templates', signal: options.signal } as const;
+  return (await new Transport(options).json<TemplateList>(call)).templates;
+}
+
+/** What the installation can do, and its limits. */
+export async function getCapabilities(options: Options = {}): Promise<Capabilities> {
+  return new Transport(options).json({ method: 'GET', path: '/v1/capabilities', signal: options.signal });
+}
+
+/** All snapshots of a list, fetched page by page. */
+export async function listPages(
+  transport: Transport,
+  path: string,
+  signal: AbortSignal | undefined,
+): Promise<Snapshot[]> {
+  const snapshots: Snapshot[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await transport.json<SnapshotList>({ method: 'GET', path, query: { cursor }, signal });
+    snapshots.push(...page.snapshots);
+    cursor = page.nextCursor ?? undefined;
+  } while (cursor !== undefined);
+  return snapshots;
+}

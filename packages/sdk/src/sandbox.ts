@@ -1,0 +1,256 @@
+/** A sandbox, as a program holds it: a name for something that lives on the server, with what was last known of it. */
+import type {
+  ForkResults,
+  ProcessList,
+  Rewound,
+  SandboxDetail,
+  Sandbox as SandboxFields,
+  SandboxList,
+  Snapshot,
+} from '@space/contract';
+import { fromProblem, SpaceError } from './errors.ts';
+import {
+  type ExecEvent,
+  type ExecOptions,
+  execEvents,
+  type Process,
+  type RunOptions,
+  type RunResult,
+  run,
+  type SignalName,
+} from './exec.ts';
+import { Files } from './files.ts';
+import { listPages } from './platform.ts';
+import { type CallOptions, type ConnectionOptions, Transport } from './transport.ts';
+
+export type { SandboxFields, Snapshot };
+
+export interface CreateOptions extends ConnectionOptions, CallOptions {
+  /** Name of a template; default `base`. Not together with `snapshot`. */
+  readonly template?: string;
+  /** Snapshot to start from: a snapshot, its id or its name. */
+  readonly snapshot?: Snapshot | string;
+  /** 1 to 63 of a-z, 0-9 and dash, starting with a letter; unique. */
+  readonly name?: string;
+  /** What is left out has its default. Memory and disk in MiB. */
+  readonly size?: { readonly vcpus?: number; readonly memoryMib?: number; readonly diskMib?: number };
+  /** Environment of every command that is run. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Your own labels. */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+export interface ListOptions extends ConnectionOptions, CallOptions {
+  readonly status?: SandboxFields['status'];
+}
+
+export interface SnapshotOptions extends CallOptions {
+  /** 1 to 63 of a-z, 0-9 and dash, starting with a letter; unique among snapshots. */
+  readonly name?: string;
+  /** Free text, at most 4096 characters. */
+  readonly note?: string;
+}
+
+export interface ForkOptions extends CallOptions {
+  /** A past snapshot of this sandbox; default: its present state. */
+  readonly from?: Snapshot | string;
+}
+
+/** Some children of a fork could not be made. Those that were made run, and are in `sandboxes`. */
+export class ForkError extends AggregateError {
+  override readonly name = 'ForkError';
+  readonly sandboxes: readonly Sandbox[];
+  declare readonly errors: SpaceError[];
+
+  constructor(sandboxes: readonly Sandbox[], errors: readonly SpaceError[]) {
+    const total = sandboxes.length + errors.length;
+    super(errors, `${errors.length} of ${total} forks failed: ${errors[0]?.message ?? ''}`);
+    this.sandboxes = sandboxes;
+  }
+}
+
+export class Sandbox implements AsyncDisposable {
+  readonly files: Files;
+  readonly #transport: Transport;
+  readonly #path: string;
+  #fields: SandboxFields;
+
+  private constructor(transport: Transport, fields: SandboxFields) {
+    this.#transport = transport;
+    this.#fields = fields;
+    this.#path = `/v1/sandboxes/${fields.id}`;
+    this.files = new Files(transport, this.#path);
+  }
+
+  /**
+   * Makes a sandbox; it runs when this returns. The first create of a template in a size takes tens of seconds, on a slow
+   * machine minutes.
+   *
+   * Errors: `template_unknown`, `size_impossible`, `name_taken`, `insufficient_memory`, `insufficient_space`, …
+   */
+  static async create(options: CreateOptions = {}): Promise<Sandbox> {
+    const { template, snapshot, name, size, env, metadata, signal } = options;
+    const transport = new Transport(options);
+    const json = { template, snapshot: referenceOf(snapshot), name, size, env, metadata };
+    const fields = await transport.json<SandboxFields>({ method: 'POST', path: '/v1/sandboxes', json, signal });
+    return new Sandbox(transport, fields);
+  }
+
+  /** The sandbox of that id or name. It is not woken. Throws `not_found`. */
+  static async connect(idOrName: string, options: ConnectionOptions & CallOptions = {}): Promise<Sandbox> {
+    const transport = new Transport(options);
+    return new Sandbox(transport, await getFields(transport, idOrName, options.signal));
+  }
+
+  /** All sandboxes, newest first, fetched page by page. */
+  static async list(options: ListOptions = {}): Promise<Sandbox[]> {
+    const transport = new Transport(options);
+    const { status, signal } = options;
+    const sandboxes: Sandbox[] = [];
+    let cursor: string | undefined;
+    do {
+      const call = { method: 'GET', path: '/v1/sandboxes', query: { status, cursor }, signal } as const;
+      const page = await transport.json<SandboxList>(call);
+      sandboxes.push(...page.sandboxes.map((fields) => new Sandbox(transport, fields)));
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined);
+    return sandboxes;
+  }
+
+  get id(): string {
+    return this.#fields.id;
+  }
+
+  get name(): string | null {
+    return this.#fields.name;
+  }
+
+  /** As of the last call that told; `refresh` asks again. */
+  get status(): SandboxFields['status'] {
+    return this.#fields.status;
+  }
+
+  /** Everything that was last known of it. */
+  get fields(): SandboxFields {
+    return this.#fields;
+  }
+
+  /**
+   * Runs a command and waits for its end: a line of shell (`/bin/bash -lc`), or a program with its arguments. A non-zero
+   * exit is a result, not an exception. Aborting the signal ends the waiting; the command runs on (see `kill`).
+   *
+   * Errors: `command_not_started`, `vm_lost`, `link_lost`, …: then how the command ended is not known.
+   */
+  run(command: string | readonly string[], options: RunOptions = {}): Promise<RunResult> {
+    return run(this.#transport, this.#path, command, options);
+  }
+
+  /** As `run`, giving the events as they come. The stream waits for its reader, and the command then waits too. */
+  exec(command: string | readonly string[], options: ExecOptions = {}): AsyncGenerator<ExecEvent> {
+    return execEvents(this.#transport, this.#path, command, options);
+  }
+
+  /** The processes that `exec` or `run` started and that are not gone. */
+  async processes({ signal }: CallOptions = {}): Promise<Process[]> {
+    const call = { method: 'GET', path: `${this.#path}/processes`, signal } as const;
+    return (await this.#transport.json<ProcessList>(call)).processes;
+  }
+
+  /** Sends a signal to a process and its descendants; for the default, SIGKILL, they are gone when this returns. */
+  async kill(processId: string, name: SignalName = 'SIGKILL', { signal }: CallOptions = {}): Promise<void> {
+    const path = `${this.#path}/processes/${encodeURIComponent(processId)}/signal`;
+    await this.#transport.done({ method: 'POST', path, json: { signal: name }, signal });
+  }
+
+  /** Takes a snapshot, durable when this returns; the sandbox goes on. A named one outlives the sandbox. */
+  async snapshot({ name, note, signal }: SnapshotOptions = {}): Promise<Snapshot> {
+    return this.#transport.json({ method: 'POST', path: `${this.#path}/snapshots`, json: { name, note }, signal });
+  }
+
+  /** Its snapshots, newest first, each with its parent. */
+  async timeline({ signal }: CallOptions = {}): Promise<Snapshot[]> {
+    return listPages(this.#transport, `${this.#path}/snapshots`, signal);
+  }
+
+  /**
+   * Makes `count` running copies, all from one instant. Throws `ForkError`, which holds the copies that were made, when
+   * some could not be; a plain `SpaceError` when none was.
+   */
+  async fork(count = 1, { from, signal }: ForkOptions = {}): Promise<Sandbox[]> {
+    const json = { count, from: referenceOf(from) };
+    const call = { method: 'POST', path: `${this.#path}/fork`, json, signal } as const;
+    const { results } = await this.#transport.json<ForkResults>(call);
+    const sandboxes: Sandbox[] = [];
+    const errors: SpaceError[] = [];
+    for (const result of results) {
+      if ('sandbox' in result) sandboxes.push(new Sandbox(this.#transport, result.sandbox));
+      else errors.push(fromProblem(result.problem));
+    }
+    if (errors.length > 0) throw new ForkError(sandboxes, errors);
+    return sandboxes;
+  }
+
+  /** Puts it back to a snapshot. Returns the snapshot that holds what it was: rewind to that to undo. */
+  async rewind(to: Snapshot | string, { signal }: CallOptions = {}): Promise<Snapshot | null> {
+    const call = { method: 'POST', path: `${this.#path}/rewind`, json: { to: referenceOf(to) }, signal } as const;
+    const { sandbox, kept } = await this.#transport.json<Rewound>(call);
+    this.#fields = sandbox;
+    return kept;
+  }
+
+  /** Keeps everything on disk and frees the microVM. The next use wakes it. */
+  async pause({ signal }: CallOptions = {}): Promise<this> {
+    return this.#change('pause', signal);
+  }
+
+  async resume({ signal }: CallOptions = {}): Promise<this> {
+    return this.#change('resume', signal);
+  }
+
+  /** Asks the server what it is now. */
+  async refresh({ signal }: CallOptions = {}): Promise<this> {
+    this.#fields = await getFields(this.#transport, this.id, signal);
+    return this;
+  }
+
+  /** The environment that it was created with. */
+  async env({ signal }: CallOptions = {}): Promise<Record<string, string>> {
+    return (await getDetail(this.#transport, this.id, signal)).env;
+  }
+
+  /** Deletes it, with its unnamed snapshots. Of one that is gone already: nothing. */
+  async delete({ signal }: CallOptions = {}): Promise<void> {
+    try {
+      await this.#transport.done({ method: 'DELETE', path: this.#path, signal });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+
+  /** `await using` deletes it at the end of the block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.delete();
+  }
+
+  async #change(verb: 'pause' | 'resume', signal: AbortSignal | undefined): Promise<this> {
+    this.#fields = await this.#transport.json({ method: 'POST', path: `${this.#path}/${verb}`, signal });
+    return this;
+  }
+}
+
+function getDetail(transport: Transport, idOrName: string, signal: AbortSignal | undefined): Promise<SandboxDetail> {
+  return transport.json({ method: 'GET', path: `/v1/sandboxes/${encodeURIComponent(idOrName)}`, signal });
+}
+
+async function getFields(transport: Transport, idOrName: string, signal: AbortSignal | undefined) {
+  const { env: _, ...fields } = await getDetail(transport, idOrName, signal);
+  return fields;
+}
+
+function referenceOf<T extends Snapshot | string | undefined>(snapshot: T): string | undefined {
+  return typeof snapshot === 'object' ? snapshot.id : snapshot;
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof SpaceError && error.code === 'not_found';
+}

@@ -1,0 +1,128 @@
+/**
+ * One HTTP call. It turns every failure into a `SpaceError`, except an abort by the caller's own signal, which is thrown as
+ * it is. Nothing here has a time limit of its own: a first create can take minutes and a command weeks. Node's fetch gives
+ * up when it hears nothing for 300 s, so calls ask the server for interim answers (102), and streams carry empty lines.
+ */
+import type { Problem } from '@space/contract';
+import { fromProblem, invalidAnswer, misused, type SpaceError, unreachable } from './errors.ts';
+
+export interface ConnectionOptions {
+  /** Default: the environment variable SPACE_API_KEY. */
+  readonly apiKey?: string;
+  /** Default: SPACE_URL, else http://127.0.0.1:7070. */
+  readonly baseUrl?: string;
+  /** In place of the global fetch. */
+  readonly fetch?: typeof fetch;
+}
+
+export interface CallOptions {
+  /** Ends the waiting; what was begun on the server may go on. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+type Query = Readonly<Record<string, string | number | undefined>>;
+
+interface Call extends CallOptions {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly path: string;
+  readonly query?: Query;
+  readonly json?: unknown;
+  readonly bytes?: Uint8Array | ReadableStream<Uint8Array>;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const DEFAULT_URL = 'http://127.0.0.1:7070';
+
+export class Transport {
+  readonly baseUrl: string;
+  readonly #apiKey: string;
+  readonly #fetch: typeof fetch;
+
+  constructor(options: ConnectionOptions = {}) {
+    const apiKey = options.apiKey ?? environment('SPACE_API_KEY');
+    if (apiKey === undefined) {
+      throw misused(
+        'There is no API key.',
+        'Pass apiKey, or set SPACE_API_KEY; the server printed one at its first start.',
+      );
+    }
+    this.#apiKey = apiKey;
+    this.baseUrl = (options.baseUrl ?? environment('SPACE_URL') ?? DEFAULT_URL).replace(/\/+$/, '');
+    this.#fetch = options.fetch ?? fetch;
+  }
+
+  /** The JSON of the answer. */
+  async json<T>(call: Call): Promise<T> {
+    const response = await this.send(call);
+    try {
+      return (await response.json()) as T;
+    } catch (error) {
+      call.signal?.throwIfAborted();
+      throw invalidAnswer(`${call.method} ${call.path} was answered with what is not JSON.`, response.status, error);
+    }
+  }
+
+  /** For calls without an answer. */
+  async done(call: Call): Promise<void> {
+    await (await this.send(call)).body?.cancel();
+  }
+
+  /** The answer, its body unread. Throws unless it is a success. */
+  async send(call: Call): Promise<Response> {
+    const url = this.#urlOf(call);
+    let response: Response;
+    try {
+      response = await this.#fetch(url, this.#initOf(call));
+    } catch (error) {
+      call.signal?.throwIfAborted();
+      throw unreachable(this.baseUrl, error);
+    }
+    if (!response.ok) throw await errorOf(call, response);
+    return response;
+  }
+
+  #urlOf({ path, query = {} }: Call): string {
+    const parameters = Object.entries(query).flatMap(([name, value]) =>
+      value === undefined ? [] : [`${name}=${encodeURIComponent(value)}`],
+    );
+    return `${this.baseUrl}${path}${parameters.length === 0 ? '' : `?${parameters.join('&')}`}`;
+  }
+
+  #initOf(call: Call): RequestInit & { duplex?: 'half' } {
+    const headers: Record<string, string> = {
+      authorization: `Bearer ${this.#apiKey}`,
+      'x-space-interim': '102',
+      ...call.headers,
+    };
+    const init: RequestInit & { duplex?: 'half' } = { method: call.method, headers, redirect: 'error' };
+    if (call.signal !== undefined) init.signal = call.signal;
+    if (call.json !== undefined) {
+      headers['content-type'] = 'application/json';
+      init.body = JSON.stringify(call.json);
+    }
+    if (call.bytes !== undefined) {
+      headers['content-type'] = 'application/octet-stream';
+      init.body = call.bytes as NonNullable<RequestInit['body']>;
+      init.duplex = 'half';
+    }
+    return init;
+  }
+}
+
+async function errorOf(call: Call, response: Response): Promise<SpaceError> {
+  const what = `${call.method} ${call.path} was answered with status ${response.status}`;
+  try {
+    const problem = (await response.json()) as Partial<Problem>;
+    if (typeof problem.code === 'string' && typeof problem.detail === 'string') return fromProblem(problem as Problem);
+  } catch (error) {
+    call.signal?.throwIfAborted();
+    return invalidAnswer(`${what}, without saying why.`, response.status, error);
+  }
+  return invalidAnswer(`${what}, without saying why.`, response.status);
+}
+
+/** Works where there is no `process`, too. */
+function environment(name: string): string | undefined {
+  const value = globalThis.process?.env[name];
+  return value === '' ? undefined : value;
+}

@@ -1,0 +1,325 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { KEY, until, World } from '../../http/test/world.ts';
+import {
+  type ConnectionOptions,
+  deleteSnapshot,
+  ForkError,
+  getCapabilities,
+  getSnapshot,
+  listSnapshots,
+  listTemplates,
+  Sandbox,
+  SpaceError,
+} from '../src/index.ts';
+
+let world: World;
+let connection: ConnectionOptions;
+
+beforeAll(async () => {
+  world = await World.start({ times: { heartbeatMs: 20, interimMs: 20 } });
+  connection = { apiKey: KEY, baseUrl: world.url };
+});
+afterAll(async () => {
+  await world[Symbol.asyncDispose]();
+});
+beforeEach(() => {
+  world.useCases.sandboxes.clear();
+  world.useCases.snapshots.clear();
+});
+
+const create = (options: Parameters<typeof Sandbox.create>[0] = {}) => Sandbox.create({ ...connection, ...options });
+
+/** An agent of Node's fetch, which exports no class for one, that waits one second for headers, not five minutes. */
+function hurriedAgent(): object {
+  const Agent = Reflect.get(globalThis, Symbol.for('undici.globalDispatcher.1')).constructor;
+  return new Agent({ headersTimeout: 1000 });
+}
+
+/** What the promise fails with. */
+async function failure(promise: Promise<unknown>): Promise<SpaceError> {
+  const error = await promise.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof SpaceError)) throw new Error(`Not a SpaceError: ${error}`, { cause: error });
+  return error;
+}
+
+describe('sandboxes', () => {
+  test('are created, found, listed, refreshed and deleted', async () => {
+    const made = await create({ name: 'one', env: { A: 'b' }, metadata: { c: 'd' }, size: { vcpus: 1 } });
+    expect(made).toMatchObject({ name: 'one', status: 'running', fields: { metadata: { c: 'd' } } });
+    expect(made.id).toMatch(/^sbx_/);
+    expect(made.fields).not.toHaveProperty('env');
+    expect(await made.env()).toEqual({ A: 'b' });
+    expect((await Sandbox.connect('one', connection)).id).toBe(made.id);
+    expect((await Sandbox.list(connection)).map(({ id }) => id)).toEqual([made.id]);
+    expect(await Sandbox.list({ ...connection, status: 'paused' })).toEqual([]);
+    const other = await Sandbox.connect(made.id, connection);
+    await made.pause();
+    expect([made.status, other.status]).toEqual(['paused', 'running']);
+    expect((await other.refresh()).status).toBe('paused');
+    expect((await made.resume()).status).toBe('running');
+    await made.delete();
+    await made.delete();
+    expect((await failure(made.refresh())).code).toBe('not_found');
+  });
+
+  test('a list takes as many pages as it needs', async () => {
+    for (let index = 0; index < 120; index += 1) await create();
+    expect(await Sandbox.list(connection)).toHaveLength(120);
+  });
+
+  test('`await using` deletes at the end of the block', async () => {
+    {
+      await using sandbox = await create();
+      expect(world.useCases.sandboxes.has(sandbox.id)).toBe(true);
+    }
+    expect(world.useCases.sandboxes.size).toBe(0);
+  });
+
+  test('a create that takes longer than fetch waits for headers is waited for', async () => {
+    await fetch(world.url).catch(() => undefined);
+    const dispatcher = hurriedAgent();
+    const hurried = ((url, init) => fetch(url, { ...init, dispatcher } as RequestInit)) as typeof fetch;
+    world.useCases.createMs = 3500;
+    try {
+      expect((await create({ fetch: hurried })).status).toBe('running');
+      // The same without interim answers fails, so the above proves something.
+      const headers = { authorization: `Bearer ${KEY}` };
+      await expect(hurried(`${world.url}/v1/sandboxes`, { method: 'POST', headers })).rejects.toThrow();
+    } finally {
+      world.useCases.createMs = 0;
+    }
+  });
+});
+
+describe('commands', () => {
+  test('give output and exit; a non-zero exit is a result', async () => {
+    const sandbox = await create({ env: { A: '1', B: '2' } });
+    expect(await sandbox.run('echo hi there')).toEqual({
+      exitCode: 0,
+      signal: null,
+      timedOut: false,
+      stdout: 'hi there\n',
+      stderr: '',
+      stdoutBytes: new TextEncoder().encode('hi there\n'),
+      stderrBytes: new Uint8Array(),
+      stdoutTruncated: false,
+      stderrTruncated: false,
+    });
+    expect(await sandbox.run('exit 3')).toMatchObject({ exitCode: 3, stderr: 'bad\n', stdout: '' });
+    expect(await sandbox.run(['killed'])).toMatchObject({ exitCode: null, signal: 'SIGKILL', timedOut: true });
+    const { stdout } = await sandbox.run('env', { env: { B: '3' }, cwd: '/tmp', user: 'root', timeoutMs: 1000 });
+    expect(JSON.parse(stdout)).toEqual({ A: '1', B: '3' });
+  });
+
+  test('characters that come in pieces are whole', async () => {
+    const sandbox = await create();
+    const pieces: string[] = [];
+    const { stdout } = await sandbox.run('split', { onStdout: (text) => pieces.push(text) });
+    expect(stdout).toBe('aé€😀z');
+    expect(pieces).toEqual(['a', 'é', '€', '😀', 'z']);
+  });
+
+  test('what is kept of the output is bounded, and the rest is flagged', async () => {
+    const sandbox = await create();
+    const result = await sandbox.run('much 3', { maxOutputBytes: 1000 });
+    expect(result).toMatchObject({ exitCode: 0, stdoutTruncated: true, stderrTruncated: false });
+    expect(result.stdoutBytes).toHaveLength(1000);
+  });
+
+  test('events come as they happen, and leaving the loop ends the stream', async () => {
+    const sandbox = await create();
+    const ended = world.useCases.seen.ended;
+    const types: string[] = [];
+    for await (const event of sandbox.exec('endless')) {
+      types.push(event.type);
+      if (types.length === 3) break;
+    }
+    expect(types).toEqual(['started', 'stdout', 'stdout']);
+    await until(() => world.useCases.seen.ended === ended + 1);
+  });
+
+  test('a quiet command is waited for', async () => {
+    const sandbox = await create();
+    expect(await sandbox.run('quiet 150')).toMatchObject({ exitCode: 0 });
+  });
+
+  test('a signal ends the waiting, with its own reason', async () => {
+    const sandbox = await create();
+    const reason = new Error('enough');
+    const aborted = world.useCases.seen.aborted;
+    const controller = new AbortController();
+    const running = sandbox.run('quiet 60000', { signal: controller.signal });
+    setTimeout(() => controller.abort(reason), 50);
+    await expect(running).rejects.toBe(reason);
+    await until(() => world.useCases.seen.aborted === aborted + 1);
+  });
+
+  test.each([
+    ['nonsense', 'command_not_started', 400],
+    ['fail vm_lost', 'vm_lost', 502],
+    ['cut', 'link_lost', 502],
+    ['bug', 'internal', 500],
+  ])('%s throws %s', async (command, code, status) => {
+    const sandbox = await create();
+    const error = await failure(sandbox.run(command));
+    expect(error).toMatchObject({ code, status });
+    expect(error.requestId).toMatch(/^req_/);
+    expect(error.nextStep).not.toBe('');
+    expect(error.message).toContain(code);
+  });
+
+  test('processes are listed and killed', async () => {
+    const sandbox = await create();
+    const [process] = await sandbox.processes();
+    if (process === undefined) throw new Error('none');
+    await sandbox.kill(process.processId);
+    await sandbox.kill(process.processId, 'SIGINT');
+    expect(world.useCases.signals).toEqual([`${process.processId} SIGKILL`, `${process.processId} SIGINT`]);
+  });
+});
+
+describe('files', () => {
+  const BYTES = Uint8Array.from({ length: 300_000 }, (_, index) => index % 251);
+
+  async function* pieces() {
+    yield BYTES.subarray(0, 100_000);
+    yield BYTES.subarray(100_000);
+  }
+
+  test.each([
+    ['bytes', () => BYTES],
+    ['a buffer', () => BYTES.buffer],
+    ['a blob', () => new Blob([BYTES])],
+    ['a stream', () => new Blob([BYTES]).stream()],
+    ['pieces', pieces],
+  ])('are written from %s', async (_, content) => {
+    const { files } = await create();
+    const written = await files.write('/f', content(), { mode: 0o700 });
+    expect(written).toMatchObject({ path: '/f', sizeBytes: BYTES.length });
+    expect(await files.readBytes('/f')).toEqual(BYTES);
+    expect(await files.stat('/f')).toMatchObject({ name: 'f', mode: '0700', type: 'file' });
+  });
+
+  test('are read as text, in part, as a stream, and listed', async () => {
+    const { files } = await create();
+    await files.write('/ü & b.txt', '\ufeffgrüße');
+    expect(await files.read('/ü & b.txt')).toBe('\ufeffgrüße');
+    expect(await files.read('/ü & b.txt', { offset: 3, length: 2 })).toBe('gr');
+    const stream = await files.readStream('/ü & b.txt');
+    expect(await new Response(stream).text()).toBe('grüße');
+    expect((await files.list('/')).map(({ name }) => name)).toEqual(['ü & b.txt']);
+    expect((await failure(files.list('/missing'))).code).toBe('file_not_found');
+  });
+
+  test('a stream that is left ends its source', async () => {
+    const { files } = await create();
+    const ended = world.useCases.seen.ended;
+    const reader = (await files.readStream('/endless')).getReader();
+    await reader.read();
+    await reader.cancel();
+    await until(() => world.useCases.seen.ended === ended + 1);
+  });
+
+  test('errors have their codes', async () => {
+    const { files } = await create();
+    expect((await failure(files.read('/none'))).code).toBe('file_not_found');
+    expect((await failure(files.write('/full', new Uint8Array(5_000_000)))).code).toBe('guest_full');
+    expect((await failure(files.write('/f', 'x', { mode: 0o77777 }))).code).toBe('misused');
+    expect(['link_lost', 'unreachable']).toContain((await failure(files.readBytes('/broken'))).code);
+  });
+});
+
+describe('state', () => {
+  test('snapshots, timeline, rewind and its undoing', async () => {
+    const sandbox = await create();
+    const first = await sandbox.snapshot({ name: 'first', note: 'n' });
+    expect(first).toMatchObject({ name: 'first', note: 'n', cause: 'snapshot', parent: null });
+    const second = await sandbox.snapshot();
+    expect((await sandbox.timeline()).map(({ id, parent }) => [id, parent])).toEqual([
+      [second.id, first.id],
+      [first.id, null],
+    ]);
+    const kept = await sandbox.rewind(first);
+    expect(sandbox.fields).toMatchObject({ head: first.id, generation: 2 });
+    expect(kept?.cause).toBe('rewind');
+    await sandbox.rewind(kept?.id ?? '');
+    await sandbox.rewind('first');
+    expect(sandbox.fields.generation).toBe(4);
+  });
+
+  test('forks are sandboxes; some that fail come with those that did not', async () => {
+    const sandbox = await create();
+    const [left, right] = await sandbox.fork(2);
+    expect(left?.fields.forkedFrom?.sandboxId).toBe(sandbox.id);
+    expect(await right?.run('echo x')).toMatchObject({ exitCode: 0 });
+    const point = await sandbox.snapshot();
+    const error = await sandbox.fork(5, { from: point }).catch((thrown: unknown) => thrown);
+    if (!(error instanceof ForkError)) throw new Error('no ForkError');
+    expect(error.sandboxes).toHaveLength(3);
+    expect(error.errors.map(({ code }) => code)).toEqual(['insufficient_memory', 'insufficient_memory']);
+    expect(error).toBeInstanceOf(AggregateError);
+    expect((await failure(sandbox.fork(21))).code).toBe('bad_request');
+  });
+
+  test('named snapshots are listed, got, started from and deleted', async () => {
+    const sandbox = await create();
+    const point = await sandbox.snapshot({ name: 'good' });
+    expect(await listSnapshots(connection)).toHaveLength(1);
+    expect(await getSnapshot('good', connection)).toEqual(point);
+    const started = await create({ snapshot: point });
+    expect(started.fields.forkedFrom?.snapshotId).toBe(point.id);
+    await deleteSnapshot('good', connection);
+    expect((await failure(getSnapshot('good', connection))).code).toBe('not_found');
+  });
+
+  test('templates and capabilities', async () => {
+    expect(await listTemplates(connection)).toMatchObject([{ name: 'base' }]);
+    expect(await getCapabilities(connection)).toMatchObject({ accelerator: { name: 'tcg' } });
+  });
+});
+
+describe('connections', () => {
+  test('take key and URL from the environment', async () => {
+    const env: { SPACE_API_KEY?: string; SPACE_URL?: string } = process.env;
+    const before = { SPACE_API_KEY: undefined, SPACE_URL: undefined, ...env };
+    try {
+      env.SPACE_API_KEY = KEY;
+      env.SPACE_URL = `${world.url}/`;
+      expect((await Sandbox.create()).status).toBe('running');
+      delete env.SPACE_API_KEY;
+      expect((await failure(Sandbox.create())).code).toBe('misused');
+    } finally {
+      for (const name of ['SPACE_API_KEY', 'SPACE_URL'] as const) {
+        if (before[name] === undefined) delete env[name];
+        else env[name] = before[name];
+      }
+    }
+  });
+
+  test('a wrong key, no server, and another server are told apart', async () => {
+    expect((await failure(Sandbox.list({ ...connection, apiKey: 'no' }))).code).toBe('unauthenticated');
+    const nobody = await failure(Sandbox.list({ apiKey: KEY, baseUrl: 'http://127.0.0.1:1' }));
+    expect(nobody).toMatchObject({ code: 'unreachable', retry: 'later', status: undefined });
+    for (const status of [200, 500, 302]) {
+      const other = createServer((_, response) =>
+        response.writeHead(status, { location: 'http://x.invalid' }).end('<html>'),
+      );
+      await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+      const baseUrl = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+      const { code } = await failure(Sandbox.list({ apiKey: KEY, baseUrl }));
+      expect(code).toBe(status === 302 ? 'unreachable' : 'invalid_answer');
+      other.closeAllConnections();
+      other.close();
+    }
+  });
+
+  test('the key is in no error', async () => {
+    const error = await failure(Sandbox.list({ apiKey: 'space_secret', baseUrl: world.url }));
+    expect(JSON.stringify(error) + error.stack).not.toContain('space_secret');
+  });
+});

@@ -1,0 +1,305 @@
+/**
+ * A node in memory that keeps the node port's promises: epochs fence, a failed order changes nothing, points are
+ * immutable, children share nothing with their source, a rewind ends the old life last.
+ *
+ * A guest's whole state is a counter and its files; both are captured by a point and come back from it, so a test can
+ * assert what fork, rewind and pause mean. The commands a guest understands (last word of `argv`): `increment`, `read`,
+ * `env NAME`, `exit N`, `forever`.
+ *
+ * Each order announces itself to `faults` before its effect (`pause`) and after it (`pause done`); a test can make it fail
+ * there, or hold it.
+ */
+import {
+  AppError,
+  type CaptureOrder,
+  DEFAULT_SIZE,
+  DEFAULT_VAULT,
+  type DestroyOrder,
+  type FilePath,
+  type FileRange,
+  type FileStatus,
+  type GuestCommand,
+  type GuestProcess,
+  type InspectedSandbox,
+  type LifeEnd,
+  type LifeId,
+  type NewFile,
+  type NodeCapabilities,
+  type NodePort,
+  type ProcessEvent,
+  type RewindOrder,
+  type SandboxId,
+  SIZE_LIMITS,
+  type Size,
+  type SnapshotId,
+  type StartedLife,
+  type StartOrder,
+  sizeKey,
+  type TakenPoint,
+  type TemplateStatus,
+  type VaultName,
+} from '@space/core';
+import { FakeGuestState, FakeProcesses } from './fake-node-guest.ts';
+import { Faults } from './faults.ts';
+
+interface FakeLife {
+  readonly lifeId: LifeId;
+  readonly guest: FakeGuestState;
+  readonly processes: FakeProcesses;
+}
+
+interface FakeSandbox {
+  epoch: number;
+  generation: number;
+  head: SnapshotId;
+  size: Size;
+  template: string;
+  life: FakeLife | null;
+  /** The disk that a life left when it ended unasked. */
+  crashed: FakeGuestState | null;
+}
+
+export class FakeNode implements NodePort {
+  readonly faults = new Faults();
+  readonly #sandboxes = new Map<SandboxId, FakeSandbox>();
+  readonly #points = new Map<SnapshotId, { readonly guest: FakeGuestState; readonly parent: SnapshotId | null }>();
+  readonly #ready = new Map<string, SnapshotId>();
+  readonly #epochs = new Map<SandboxId, number>();
+  readonly #listeners = new Set<(end: LifeEnd) => void>();
+  #serial = 0;
+  #lastInstant = 0;
+
+  // What a test looks at.
+
+  counterOf(sandboxId: SandboxId): number {
+    return this.#life(sandboxId).guest.counter;
+  }
+
+  pointIds(): readonly SnapshotId[] {
+    const ready = new Set(this.#ready.values());
+    return [...this.#points.keys()].filter((id) => !ready.has(id));
+  }
+
+  sandboxIds(): readonly SandboxId[] {
+    return [...this.#sandboxes.keys()];
+  }
+
+  /** Ends the VM as a crash does; the disk stays as it is. */
+  crash(sandboxId: SandboxId, detail = 'the VM process was killed'): void {
+    const sandbox = this.#get(sandboxId);
+    const life = this.#life(sandboxId);
+    sandbox.crashed = life.guest;
+    this.#endLife(sandbox);
+    for (const listener of this.#listeners) listener({ sandboxId, lifeId: life.lifeId, detail });
+  }
+
+  // The port.
+
+  async capabilities(): Promise<NodeCapabilities> {
+    return {
+      runtime: 'fake',
+      accelerator: { name: 'tcg', reason: 'nothing runs here', remedy: null },
+      vmmVersion: '0',
+      limits: SIZE_LIMITS,
+      memory: { totalMib: 4096, promisedMib: 0 },
+      vaults: [{ name: 'default', totalBytes: 2 ** 33, availableBytes: 2 ** 32, encrypted: false }],
+    };
+  }
+
+  templates(): readonly TemplateStatus[] {
+    return [{ name: 'base', ready: [{ size: DEFAULT_SIZE, state: 'ready', step: 'ready', progress: 1 }] }];
+  }
+
+  async ensureReady(_vault: VaultName, template: string, size: Size): Promise<SnapshotId> {
+    await this.faults.at('ensureReady');
+    if (template !== 'base') throw new AppError('template_unknown', `There is no template "${template}".`);
+    const key = `${template} ${sizeKey(size)}`;
+    const ready = this.#ready.get(key) ?? (this.#nextId('snp') as SnapshotId);
+    this.#ready.set(key, ready);
+    this.#points.set(ready, { guest: new FakeGuestState(), parent: null });
+    return ready;
+  }
+
+  async start(order: StartOrder): Promise<StartedLife> {
+    this.#announce(order);
+    await this.faults.at('start');
+    await this.faults.at('start vm');
+    this.#checkEpoch(order);
+    const known = this.#sandboxes.get(order.sandboxId);
+    if (known?.life) throw new AppError('wrong_state', 'It runs already.');
+    const guest = order.from === 'crashed' ? known?.crashed?.rebooted() : this.#point(order.from).guest.copy();
+    if (guest === undefined) throw new AppError('wrong_state', 'There is no disk of an ended life.');
+    const life = this.#newLife(guest);
+    this.#sandboxes.set(order.sandboxId, {
+      epoch: order.epoch,
+      generation: order.generation,
+      head: order.from === 'crashed' ? this.#get(order.sandboxId).head : order.from,
+      size: order.size,
+      template: order.template,
+      life,
+      crashed: null,
+    });
+    await this.faults.at('start done');
+    return { lifeId: life.lifeId, runningMs: 1, readyMs: 2 };
+  }
+
+  async snapshot(order: CaptureOrder): Promise<TakenPoint> {
+    this.#announce(order);
+    await this.faults.at('snapshot');
+    this.#checkEpoch(order);
+    const taken = this.#capture(order.sandboxId, order.snapshotId);
+    this.#get(order.sandboxId).head = order.snapshotId;
+    await this.faults.at('snapshot done');
+    return taken;
+  }
+
+  async pause(order: CaptureOrder): Promise<TakenPoint> {
+    this.#announce(order);
+    await this.faults.at('pause');
+    this.#checkEpoch(order);
+    const taken = this.#capture(order.sandboxId, order.snapshotId);
+    const sandbox = this.#get(order.sandboxId);
+    this.#endLife(sandbox);
+    sandbox.head = order.snapshotId;
+    await this.faults.at('pause done');
+    return taken;
+  }
+
+  async rewind(order: RewindOrder): Promise<{ readonly kept: TakenPoint | null; readonly life: StartedLife }> {
+    this.#announce(order);
+    await this.faults.at('rewind');
+    this.#checkEpoch(order);
+    const sandbox = this.#get(order.sandboxId);
+    const next = this.#newLife(this.#point(order.to).guest.copy());
+    const kept = sandbox.life === null ? null : this.#capture(order.sandboxId, order.keepAs);
+    this.#endLife(sandbox);
+    Object.assign(sandbox, { life: next, head: order.to, generation: order.generation, crashed: null });
+    await this.faults.at('rewind done');
+    return { kept, life: { lifeId: next.lifeId, runningMs: 1, readyMs: 2 } };
+  }
+
+  async destroy(order: DestroyOrder): Promise<void> {
+    this.#announce(order);
+    await this.faults.at('destroy');
+    this.#checkEpoch(order);
+    const sandbox = this.#sandboxes.get(order.sandboxId);
+    if (sandbox !== undefined) this.#endLife(sandbox);
+    this.#sandboxes.delete(order.sandboxId);
+    for (const point of order.points) this.#points.delete(point);
+    await this.faults.at('destroy done');
+  }
+
+  async deletePoint(_vault: VaultName, snapshotId: SnapshotId): Promise<void> {
+    await this.faults.at('deletePoint');
+    this.#points.delete(snapshotId);
+  }
+
+  async inspect(sandboxId: SandboxId): Promise<InspectedSandbox> {
+    await this.faults.at('inspect');
+    return this.#inspect(sandboxId);
+  }
+
+  async inspectAll(): Promise<readonly InspectedSandbox[]> {
+    await this.faults.at('inspect');
+    return this.sandboxIds().map((sandboxId) => this.#inspect(sandboxId));
+  }
+
+  onLifeEnded(listener: (end: LifeEnd) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async *exec(sandboxId: SandboxId, command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent> {
+    const life = this.#life(sandboxId);
+    yield* life.processes.run(life.guest, command, signal);
+  }
+
+  async signalTree(sandboxId: SandboxId, processId: GuestCommand['processId'], signal: number): Promise<void> {
+    await this.faults.at('signalTree');
+    this.#life(sandboxId).processes.signal(processId, signal);
+  }
+
+  async processes(sandboxId: SandboxId): Promise<readonly GuestProcess[]> {
+    return this.#life(sandboxId).processes.list();
+  }
+
+  async readFile(sandboxId: SandboxId, file: FileRange) {
+    return this.#life(sandboxId).guest.readFile(file);
+  }
+
+  async writeFile(sandboxId: SandboxId, file: NewFile, body: AsyncIterable<Uint8Array>) {
+    return this.#life(sandboxId).guest.writeFile(file, body);
+  }
+
+  async stat(sandboxId: SandboxId, file: FilePath): Promise<FileStatus> {
+    return this.#life(sandboxId).guest.stat(file.path);
+  }
+
+  async *list(sandboxId: SandboxId, directory: FilePath): AsyncIterable<FileStatus> {
+    yield* this.#life(sandboxId).guest.list(directory.path);
+  }
+
+  // Inside.
+
+  /** Epochs are remembered also for what is gone, so a late order cannot bring it back. */
+  #announce({ sandboxId, epoch }: { readonly sandboxId: SandboxId; readonly epoch: number }): void {
+    this.#checkEpoch({ sandboxId, epoch });
+    this.#epochs.set(sandboxId, epoch);
+  }
+
+  #checkEpoch({ sandboxId, epoch }: { readonly sandboxId: SandboxId; readonly epoch: number }): void {
+    const highest = this.#epochs.get(sandboxId) ?? 0;
+    if (epoch < highest) throw new AppError('superseded', `Epoch ${epoch} is lower than ${highest}.`);
+  }
+
+  #get(sandboxId: SandboxId): FakeSandbox {
+    const sandbox = this.#sandboxes.get(sandboxId);
+    if (sandbox === undefined) throw new AppError('not_found', `This node holds no sandbox ${sandboxId}.`);
+    return sandbox;
+  }
+
+  #life(sandboxId: SandboxId): FakeLife {
+    const { life } = this.#get(sandboxId);
+    if (life === null) throw new AppError('wrong_state', 'It does not run.');
+    return life;
+  }
+
+  #point(snapshotId: SnapshotId) {
+    const point = this.#points.get(snapshotId);
+    if (point === undefined) throw new AppError('snapshot_bad', `There is no point ${snapshotId}.`);
+    return point;
+  }
+
+  #newLife(guest: FakeGuestState): FakeLife {
+    return { lifeId: this.#nextId('lif') as LifeId, guest, processes: new FakeProcesses() };
+  }
+
+  #endLife(sandbox: FakeSandbox): void {
+    sandbox.life?.processes.lose();
+    sandbox.life = null;
+  }
+
+  #capture(sandboxId: SandboxId, snapshotId: SnapshotId): TakenPoint {
+    const { guest } = this.#life(sandboxId);
+    const parent = this.#get(sandboxId).head;
+    this.#points.set(snapshotId, { guest: guest.copy(), parent });
+    return { snapshotId, parent, takenAt: this.#nextInstant(), stoppedMs: 1, frozenMs: 2, totalMs: 3 };
+  }
+
+  #inspect(sandboxId: SandboxId): InspectedSandbox {
+    const { epoch, generation, head, life, crashed } = this.#get(sandboxId);
+    const real = life !== null ? 'running' : crashed !== null ? 'crashed' : 'paused';
+    return { vault: DEFAULT_VAULT, sandboxId, real, epoch, generation, head, life: life?.lifeId ?? null };
+  }
+
+  /** No two points are of one instant. */
+  #nextInstant(): string {
+    this.#lastInstant = Math.max(Date.now(), this.#lastInstant + 1);
+    return new Date(this.#lastInstant).toISOString();
+  }
+
+  #nextId(prefix: string): string {
+    this.#serial += 1;
+    return `${prefix}_${this.#serial.toString().padStart(16, '0')}`;
+  }
+}

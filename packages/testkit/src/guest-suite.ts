@@ -1,0 +1,29 @@
+/**
+ * What every guest does, as test cases: the fake guest, the agent as an ordinary process, and the agent in a VM all pass
+ * them. A guest that lacks something says so in `GuestAbilities`; what it can do, it does like the others.
+ */
+import { describe } from 'vitest';
+import { commandCases, shellCases } from './guest-suite/commands.ts';
+import { fileCases, fileSystemCases } from './guest-suite/files.ts';
+import { machineCases } from './guest-suite/machine.ts';
+import { processCases } from './guest-suite/processes.ts';
+import { type GuestAbilities, type MakeGuest, type WithGuest, World } from './guest-suite/world.ts';
+
+export type { GuestAbilities, GuestUnderTest, MakeGuest } from './guest-suite/world.ts';
+
+export function guestSuite(makeGuest: MakeGuest, can: GuestAbilities): void {
+  const withGuest: WithGuest = (run) => async () => {
+    const world = new World(await makeGuest());
+    try {
+      await run(world);
+    } finally {
+      await world.guest.close();
+    }
+  };
+  describe('machine', () => machineCases(withGuest, can));
+  describe('commands', () => commandCases(withGuest));
+  describe.runIf(can.shell)('commands of a shell', () => shellCases(withGuest));
+  describe.runIf(can.shell)('processes', () => processCases(withGuest, can));
+  describe('files', () => fileCases(withGuest));
+  describe.runIf(can.fileSystem)('the file system', () => fileSystemCases(withGuest));
+}

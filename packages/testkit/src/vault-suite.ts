@@ -1,0 +1,342 @@
+/**
+ * What every vault promises, as tests that the fake and the real adapters both pass. It sees a vault only through its
+ * port and the files of its lives, which it keeps small.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdtemp, open, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  type AppError,
+  type LifeId,
+  newId,
+  type PointManifest,
+  type SandboxRecord,
+  type SnapshotId,
+  type Vault,
+} from '@space/core';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+/** One vault in a world of its own. */
+export interface VaultUnderTest {
+  readonly vault: Vault;
+  /** Closes the vault and opens the same storage again. */
+  reopen(): Promise<Vault>;
+  /** Leaves nothing behind, also after a failed test. */
+  dispose(): Promise<void>;
+}
+
+const MIB = 1024 * 1024;
+const SIZE = { vcpus: 1, memoryMib: 2, diskMib: 4 };
+const IMAGE = 'a'.repeat(64);
+const IMAGE_TEXT = 'the root disk of a template';
+const DEVICE_STATE = Buffer.from('device state of one instant');
+const chance = { bytes: (count: number) => randomBytes(count) };
+
+export const newLife = (): LifeId => newId('life', chance);
+export const newSnapshot = (): SnapshotId => newId('snapshot', chance);
+
+/** A manifest that fits lives made by `bootLife`. */
+export function manifestFor(snapshotId: SnapshotId, deviceState: Uint8Array = DEVICE_STATE): PointManifest {
+  const sha256 = createHash('sha256').update(deviceState).digest('hex');
+  return {
+    format: 1,
+    snapshotId,
+    owner: { kind: 'sandbox', sandboxId: newId('sandbox', chance), lifeId: newLife(), generation: 1 },
+    parent: null,
+    size: SIZE,
+    machine: {
+      runtime: 'fake',
+      vmmBuild: 'build',
+      machine: 'microvm',
+      cpuModel: 'max',
+      accelerator: 'tcg',
+      kernelDigest: 'kernel',
+      initramfsDigest: 'initramfs',
+    },
+    deviceState: { sha256, sizeBytes: deviceState.byteLength },
+    frozen: true,
+    takenAt: '2026-11-29T17:00:00.000Z',
+  };
+}
+
+/** A new life from an image that is imported if need be. */
+export async function bootLife(vault: Vault): Promise<LifeId> {
+  if (!(await vault.hasImage(IMAGE))) {
+    const folder = await mkdtemp(join(tmpdir(), 'space-image-'));
+    try {
+      await writeFile(join(folder, 'root.img'), IMAGE_TEXT.padEnd(MIB, '.'));
+      await vault.importImage(IMAGE, join(folder, 'root.img'));
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  }
+  const lifeId = newLife();
+  const [diskBytes, memoryBytes] = [SIZE.diskMib * MIB, SIZE.memoryMib * MIB];
+  await vault.createLife(lifeId, { kind: 'image', digest: IMAGE, diskBytes, memoryBytes });
+  return lifeId;
+}
+
+/** Writes at the start of a life's file, as its VM would. */
+export async function writeLife(vault: Vault, lifeId: LifeId, file: 'disk' | 'memory', text: string): Promise<void> {
+  await using handle = await open(vault.lifeFiles(lifeId)[file], 'r+');
+  await handle.write(text, 0);
+}
+
+export async function readLife(vault: Vault, lifeId: LifeId, file: 'disk' | 'memory', length: number): Promise<string> {
+  return (await readFile(vault.lifeFiles(lifeId)[file])).toString('utf8', 0, length);
+}
+
+/** The whole way to a point, as a node takes it. */
+export async function takePoint(vault: Vault, lifeId: LifeId, deviceState = DEVICE_STATE): Promise<SnapshotId> {
+  const snapshotId = newSnapshot();
+  await vault.flush(lifeId);
+  await vault.capture(lifeId, snapshotId);
+  await vault.commit(manifestFor(snapshotId, deviceState), deviceState);
+  return snapshotId;
+}
+
+async function fork(vault: Vault, snapshotId: SnapshotId): Promise<LifeId> {
+  const lifeId = newLife();
+  await vault.createLife(lifeId, { kind: 'point', snapshotId });
+  return lifeId;
+}
+
+/** The code of the `AppError` that the call must fail with. */
+async function codeOf(call: Promise<unknown>): Promise<string> {
+  return await call.then(
+    () => 'no error',
+    (thrown: AppError) => thrown.code,
+  );
+}
+
+export function vaultSuite(name: string, makeVault: () => Promise<VaultUnderTest>): void {
+  describe(`${name} as a vault`, () => {
+    let world: VaultUnderTest;
+    let vault: Vault;
+    beforeEach(async () => {
+      world = await makeVault();
+      vault = world.vault;
+    });
+    afterEach(() => world?.dispose());
+
+    lifeCases(() => vault);
+    pointCases(() => vault);
+    forkCases(() => vault);
+    reopenCases(
+      () => vault,
+      () => world.reopen(),
+    );
+  });
+}
+
+function lifeCases(vaultOf: () => Vault): void {
+  it('boots a life from an image: its disk grown, its memory empty', async () => {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    const { disk, memory } = vault.lifeFiles(lifeId);
+    expect(await readLife(vault, lifeId, 'disk', IMAGE_TEXT.length)).toBe(IMAGE_TEXT);
+    expect((await stat(disk)).size).toBe(SIZE.diskMib * MIB);
+    expect(await readFile(memory)).toEqual(Buffer.alloc(SIZE.memoryMib * MIB));
+    expect(await vault.lives()).toEqual([lifeId]);
+  });
+
+  it('keeps an image unchanged by the lives that boot from it', async () => {
+    const vault = vaultOf();
+    await writeLife(vault, await bootLife(vault), 'disk', 'overwritten by the first life');
+    expect(await readLife(vault, await bootLife(vault), 'disk', IMAGE_TEXT.length)).toBe(IMAGE_TEXT);
+  });
+
+  it('imports an image once', async () => {
+    const vault = vaultOf();
+    expect(await vault.hasImage(IMAGE)).toBe(false);
+    await bootLife(vault);
+    expect(await vault.hasImage(IMAGE)).toBe(true);
+    await vault.importImage(IMAGE, '/nonexistent');
+    expect(await readLife(vault, await bootLife(vault), 'disk', IMAGE_TEXT.length)).toBe(IMAGE_TEXT);
+  });
+
+  it('leaves no image behind when its source cannot be read', async () => {
+    const vault = vaultOf();
+    await expect(vault.importImage(IMAGE, '/nonexistent')).rejects.toThrow();
+    expect(await vault.hasImage(IMAGE)).toBe(false);
+    await bootLife(vault);
+  });
+
+  it('makes a life once: the second claim of its id fails and changes nothing', async () => {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    await writeLife(vault, lifeId, 'memory', 'mine');
+    const snapshotId = await takePoint(vault, await bootLife(vault));
+    await expect(vault.createLife(lifeId, { kind: 'point', snapshotId })).rejects.toThrow();
+    expect(await readLife(vault, lifeId, 'memory', 4)).toBe('mine');
+  });
+
+  it('boots again from the disk of a crashed life, with empty memory', async () => {
+    const vault = vaultOf();
+    const crashed = await bootLife(vault);
+    await writeLife(vault, crashed, 'disk', 'kept');
+    await writeLife(vault, crashed, 'memory', 'lost');
+    const lifeId = newLife();
+    await vault.createLife(lifeId, { kind: 'crashed', lifeId: crashed, memoryBytes: SIZE.memoryMib * MIB });
+    expect(await readLife(vault, lifeId, 'disk', 4)).toBe('kept');
+    expect(await readFile(vault.lifeFiles(lifeId).memory)).toEqual(Buffer.alloc(SIZE.memoryMib * MIB));
+    expect(await readLife(vault, crashed, 'memory', 4)).toBe('lost');
+  });
+
+  it('deletes a life, and again', async () => {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    await vault.deleteLife(lifeId);
+    await vault.deleteLife(lifeId);
+    expect(await vault.lives()).toEqual([]);
+  });
+
+  it('says how much space there is', async () => {
+    const { totalBytes, availableBytes } = await vaultOf().space();
+    expect(availableBytes).toBeGreaterThan(0);
+    expect(availableBytes).toBeLessThanOrEqual(totalBytes);
+  });
+}
+
+function pointCases(vaultOf: () => Vault): void {
+  it('gives a committed point back with its manifest and device state', async () => {
+    const vault = vaultOf();
+    const snapshotId = newSnapshot();
+    const manifest = manifestFor(snapshotId);
+    await vault.capture(await bootLife(vault), snapshotId);
+    await vault.commit(manifest, DEVICE_STATE);
+    expect(await vault.points()).toEqual([snapshotId]);
+    const point = await vault.readPoint(snapshotId);
+    expect(point.manifest).toEqual(manifest);
+    expect(Buffer.from(point.deviceState)).toEqual(DEVICE_STATE);
+  });
+
+  it('lists no point that is only staged, and drops it when abandoned', async () => {
+    const vault = vaultOf();
+    const snapshotId = newSnapshot();
+    await vault.capture(await bootLife(vault), snapshotId);
+    expect(await vault.points()).toEqual([]);
+    expect(await codeOf(vault.readPoint(snapshotId))).toBe('snapshot_bad');
+    await vault.abandon(snapshotId);
+    await vault.abandon(snapshotId);
+    await expect(vault.commit(manifestFor(snapshotId), DEVICE_STATE)).rejects.toThrow();
+    expect(await vault.points()).toEqual([]);
+  });
+
+  it('refuses a point that does not exist, and leaves no life behind', async () => {
+    const vault = vaultOf();
+    const snapshotId = newSnapshot();
+    expect(await codeOf(vault.readPoint(snapshotId))).toBe('snapshot_bad');
+    expect(await codeOf(vault.createLife(newLife(), { kind: 'point', snapshotId }))).toBe('snapshot_bad');
+    expect(await vault.lives()).toEqual([]);
+  });
+
+  it('deletes a point, and again', async () => {
+    const vault = vaultOf();
+    const snapshotId = await takePoint(vault, await bootLife(vault));
+    await vault.deletePoint(snapshotId);
+    await vault.deletePoint(snapshotId);
+    expect(await vault.points()).toEqual([]);
+    expect(await codeOf(vault.readPoint(snapshotId))).toBe('snapshot_bad');
+  });
+
+  it('holds the instant of the capture, whatever the life writes before the commit', async () => {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    const snapshotId = newSnapshot();
+    await writeLife(vault, lifeId, 'memory', 'then');
+    await writeLife(vault, lifeId, 'disk', 'then');
+    await vault.capture(lifeId, snapshotId);
+    await writeLife(vault, lifeId, 'memory', 'late');
+    await writeLife(vault, lifeId, 'disk', 'late');
+    await vault.commit(manifestFor(snapshotId), DEVICE_STATE);
+    const child = await fork(vault, snapshotId);
+    expect(await readLife(vault, child, 'memory', 4)).toBe('then');
+    expect(await readLife(vault, child, 'disk', 4)).toBe('then');
+    expect(await readLife(vault, lifeId, 'memory', 4)).toBe('late');
+  });
+}
+
+function forkCases(vaultOf: () => Vault): void {
+  it('isolates three forks of a point from each other, the source and the point', async () => {
+    const vault = vaultOf();
+    const source = await bootLife(vault);
+    await writeLife(vault, source, 'memory', 'from');
+    const snapshotId = await takePoint(vault, source);
+    const forks = [await fork(vault, snapshotId), await fork(vault, snapshotId), await fork(vault, snapshotId)];
+    const [first = source, ...others] = forks;
+    await writeLife(vault, first, 'memory', 'mine');
+    await writeLife(vault, first, 'disk', 'mine');
+    for (const other of [...others, source, await fork(vault, snapshotId)]) {
+      expect(await readLife(vault, other, 'memory', 4)).toBe('from');
+      expect(await readLife(vault, other, 'disk', IMAGE_TEXT.length)).toBe(IMAGE_TEXT);
+    }
+  });
+
+  it('keeps a fork whole when its source and its point are deleted', async () => {
+    const vault = vaultOf();
+    const source = await bootLife(vault);
+    await writeLife(vault, source, 'memory', 'from');
+    const snapshotId = await takePoint(vault, source);
+    const child = await fork(vault, snapshotId);
+    await vault.deleteLife(source);
+    await vault.deletePoint(snapshotId);
+    expect(await readLife(vault, child, 'memory', 4)).toBe('from');
+    expect(await readLife(vault, child, 'disk', IMAGE_TEXT.length)).toBe(IMAGE_TEXT);
+  });
+
+  it('takes points of forks of points, each with its own device state', async () => {
+    const vault = vaultOf();
+    let lifeId = await bootLife(vault);
+    for (const round of ['1', '2', '3']) {
+      await writeLife(vault, lifeId, 'memory', `round ${round}`);
+      const state = Buffer.from(`state ${round}`);
+      const snapshotId = await takePoint(vault, lifeId, state);
+      expect(Buffer.from((await vault.readPoint(snapshotId)).deviceState)).toEqual(state);
+      lifeId = await fork(vault, snapshotId);
+      expect(await readLife(vault, lifeId, 'memory', 7)).toBe(`round ${round}`);
+    }
+    expect(await vault.points()).toHaveLength(3);
+  });
+}
+
+function reopenCases(vaultOf: () => Vault, reopen: () => Promise<Vault>): void {
+  it('keeps images, lives and points over a reopen, and removes what was staged', async () => {
+    const before = vaultOf();
+    const lifeId = await bootLife(before);
+    await writeLife(before, lifeId, 'disk', 'kept');
+    const kept = await takePoint(before, lifeId);
+    const staged = newSnapshot();
+    await before.capture(lifeId, staged);
+    const vault = await reopen();
+    expect(await vault.hasImage(IMAGE)).toBe(true);
+    expect(await vault.lives()).toEqual([lifeId]);
+    expect(await vault.points()).toEqual([kept]);
+    expect(await readLife(vault, lifeId, 'disk', 4)).toBe('kept');
+    await expect(vault.commit(manifestFor(staged), DEVICE_STATE)).rejects.toThrow();
+    expect((await vault.readPoint(kept)).manifest.snapshotId).toBe(kept);
+  });
+
+  it('keeps sandbox records: the last one written, until deleted', async () => {
+    const sandboxId = newId('sandbox', chance);
+    const record: SandboxRecord = {
+      format: 1,
+      sandboxId,
+      epoch: 1,
+      generation: 1,
+      size: SIZE,
+      template: 'base',
+      head: newSnapshot(),
+      life: null,
+    };
+    await vaultOf().writeSandbox(record);
+    await vaultOf().writeSandbox({ ...record, epoch: 2, life: newLife() });
+    await vaultOf().writeSandbox({ ...record, epoch: 3 });
+    const vault = await reopen();
+    expect(await vault.sandboxes()).toEqual([{ ...record, epoch: 3 }]);
+    await vault.deleteSandbox(sandboxId);
+    await vault.deleteSandbox(sandboxId);
+    expect(await vault.sandboxes()).toEqual([]);
+  });
+}

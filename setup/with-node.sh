@@ -1,0 +1,16 @@
+#!/bin/sh
+# with-node.sh FILE [ARGUMENT…]: sets the machine up if needed, then runs FILE (relative to the checkout) with the
+# Node of the lock file, as root, in this process's place. SPACE_* variables are kept.
+set -eu
+
+ROOT=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+PATH=$ROOT/node_modules/.bin:$PATH:/usr/sbin:/sbin
+export PATH
+. "$ROOT/setup/say.sh"
+
+[ $# -gt 0 ] || die 'No program was named.' 'with-node.sh runs one.' 'setup/with-node.sh FILE [ARGUMENT…]'
+"$ROOT/setup/bootstrap.sh"
+cd "$ROOT"
+program=$1
+shift
+replace=exec as_root "$ROOT/node_modules/.bin/node" "$ROOT/$program" "$@"

@@ -1,0 +1,195 @@
+/** Each verb of the API, over the SDK, on real microVMs. */
+import { Sandbox, SpaceError } from '@space/sdk';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ask, placeWitness } from './witness.ts';
+import { makeWorld, processesNaming, type World } from './world.ts';
+
+let world: World;
+beforeAll(async () => {
+  world = await makeWorld();
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+describe('create, get, list, delete', () => {
+  it('a sandbox runs, is found by id and by name, and is gone after delete', async () => {
+    const sandbox = await world.create({ name: 'one', metadata: { team: 'blue' }, env: { GREETING: 'hello' } });
+    expect(sandbox.status).toBe('running');
+    expect((await Sandbox.connect('one', world.connection)).id).toBe(sandbox.id);
+    expect((await Sandbox.list(world.connection)).map(({ id }) => id)).toContain(sandbox.id);
+    expect((await sandbox.run('echo $GREETING; hostname')).stdout).toBe(`hello\n${sandbox.id.replace('_', '-')}\n`);
+    await sandbox.delete();
+    await expect(Sandbox.connect(sandbox.id, world.connection)).rejects.toMatchObject({
+      code: 'not_found',
+      status: 404,
+    });
+    await sandbox.delete();
+  });
+
+  it('a size is what the guest sees', async () => {
+    await using sandbox = await world.create({ size: { vcpus: 2, memoryMib: 256, diskMib: 4096 } });
+    const { stdout } = await sandbox.run("nproc; free -m | awk '/Mem/{print $2}'; df -m --output=size / | tail -1");
+    const [cpus = 0, memory = 0, disk = 0] = stdout.trim().split('\n').map(Number);
+    expect(cpus).toBe(2);
+    expect(memory).toBeGreaterThan(150);
+    expect(memory).toBeLessThanOrEqual(256);
+    expect(disk).toBeGreaterThan(3500);
+    expect(disk).toBeLessThanOrEqual(4096);
+  });
+
+  it.each([
+    ['an unknown template', { template: 'nope' }, 'template_unknown'],
+    ['an impossible size', { size: { memoryMib: 100 } }, 'size_impossible'],
+    ['a name that is no name', { name: 'Not A Name' }, 'bad_request'],
+    ['more memory than there is', { size: { memoryMib: 16_384, vcpus: 1 } }, 'insufficient_memory'],
+  ] as const)('%s is refused by code, with a next step', async (_, options, code) => {
+    const error = await world.create(options).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(SpaceError);
+    expect(error).toMatchObject({ code });
+    expect((error as SpaceError).nextStep.length).toBeGreaterThan(10);
+  });
+});
+
+describe('exec', () => {
+  it('keeps stdout and stderr apart, and the exit code true', async () => {
+    await using sandbox = await world.create();
+    const result = await sandbox.run('echo out; echo err >&2; exit 7');
+    expect(result).toMatchObject({ exitCode: 7, stdout: 'out\n', stderr: 'err\n' });
+    expect(await sandbox.run('kill -TERM $$')).toMatchObject({ exitCode: null, signal: 'SIGTERM' });
+  });
+
+  it('runs in the directory, environment and user that were asked for', async () => {
+    await using sandbox = await world.create();
+    expect((await sandbox.run('pwd; id -un')).stdout).toBe('/home/user\nuser\n');
+    expect((await sandbox.run('pwd; id -un', { cwd: '/etc', user: 'root' })).stdout).toBe('/etc\nroot\n');
+    expect((await sandbox.run(['printenv', 'A'], { env: { A: 'b c' } })).stdout).toBe('b c\n');
+    expect((await sandbox.run('sudo id -u')).stdout).toBe('0\n');
+    await expect(sandbox.run(['/no/such/program'])).rejects.toMatchObject({ code: 'command_not_started' });
+  });
+
+  it('loses no byte of a large output', async () => {
+    await using sandbox = await world.create();
+    const { stdoutBytes } = await sandbox.run('head -c 3000000 /dev/zero');
+    expect(stdoutBytes.length).toBe(3_000_000);
+  });
+
+  it('returns when the command ends, and leaves its background children alone', async () => {
+    await using sandbox = await world.create();
+    await sandbox.run('(sleep 1; echo late > /tmp/late) &');
+    const { stdout } = await sandbox.run('until [ -e /tmp/late ]; do sleep 0.1; done; cat /tmp/late', {
+      timeoutMs: 30_000,
+    });
+    expect(stdout).toBe('late\n');
+  });
+
+  it('a timeout kills the whole tree', async () => {
+    await using sandbox = await world.create();
+    const result = await sandbox.run('sleep 1000 & sleep 1000', { timeoutMs: 500 });
+    expect(result).toMatchObject({ exitCode: null, timedOut: true });
+    expect((await sandbox.run('pgrep -c sleep || true')).stdout.trim()).toBe('0');
+  });
+});
+
+describe('files', () => {
+  it('writes, reads, stats and lists, byte for byte', async () => {
+    await using sandbox = await world.create();
+    const bytes = Uint8Array.from({ length: 300_000 }, (_, index) => (index * 7) & 255);
+    await sandbox.files.write('deep/er/data.bin', bytes);
+    expect(Buffer.compare(await sandbox.files.readBytes('deep/er/data.bin'), bytes)).toBe(0);
+    expect(await sandbox.files.stat('deep/er/data.bin')).toMatchObject({ type: 'file', sizeBytes: 300_000, uid: 1000 });
+    expect((await sandbox.files.list('deep')).map(({ name }) => name)).toEqual(['er']);
+    await expect(sandbox.files.read('nothing')).rejects.toMatchObject({ code: 'file_not_found' });
+    await expect(sandbox.files.read('/etc/shadow')).rejects.toMatchObject({ code: 'file_denied' });
+  });
+});
+
+describe('snapshot, fork, rewind, pause, resume', () => {
+  it('a fork has the memory of its source, a name of its own, and shares no writable file with it', async () => {
+    await using source = await world.create();
+    const before = await placeWitness(source);
+    const children = await source.fork(3);
+    const seen = await Promise.all(children.map(ask));
+    for (const child of seen) expect(child).toMatchObject({ word: before.word, pid: before.pid, held: before.word });
+    const all = [before, ...seen];
+    for (const part of ['host', 'machine', 'random'] as const)
+      expect(new Set(all.map((one) => one[part])).size).toBe(4);
+    const files = await Promise.all([source, ...children].map(writableFiles));
+    expect(new Set(files.flat()).size).toBe(files.flat().length);
+    await source.delete();
+    expect((await ask(children[0] as Sandbox)).word).toBe(before.word);
+    for (const child of children) await child.delete();
+  });
+
+  it('a rewind brings memory and files back, and can itself be undone', async () => {
+    await using sandbox = await world.create();
+    const before = await placeWitness(sandbox);
+    await sandbox.files.write('f', 'one');
+    const point = await sandbox.snapshot({ name: 'point-one' });
+    await sandbox.files.write('f', 'two');
+    const kept = await sandbox.rewind(point);
+    expect(await sandbox.files.read('f')).toBe('one');
+    expect((await ask(sandbox)).word).toBe(before.word);
+    expect(sandbox.fields.generation).toBe(2);
+    if (kept === null) throw new Error('the present was not kept');
+    await sandbox.rewind(kept);
+    expect(await sandbox.files.read('f')).toBe('two');
+    expect(sandbox.fields.generation).toBe(3);
+  });
+
+  it('a pause leaves no process, a use wakes it, and its memory is intact', async () => {
+    await using sandbox = await world.create();
+    const before = await placeWitness(sandbox);
+    const life = await lifeOf(sandbox);
+    expect(await processesNaming(`/${life}/`)).toHaveLength(1);
+    await sandbox.pause();
+    expect(await processesNaming(`/${life}/`)).toEqual([]);
+    await sandbox.refresh();
+    expect(sandbox.status).toBe('paused');
+    const after = await ask(sandbox);
+    expect(after).toMatchObject({ word: before.word, pid: before.pid, held: before.word, machine: before.machine });
+    expect(after.count).toBeGreaterThan(before.count);
+    await sandbox.pause();
+    await sandbox.resume();
+    expect(sandbox.status).toBe('running');
+  });
+
+  it('a named snapshot outlives its sandbox, and sandboxes are created from it', async () => {
+    const source = await world.create();
+    const before = await placeWitness(source);
+    await source.snapshot({ name: 'kept' });
+    await source.delete();
+    await using copy = await world.create({ snapshot: 'kept' });
+    expect((await ask(copy)).word).toBe(before.word);
+  });
+
+  it('a VM that is killed is reported as crashed, and goes on from its last point', async () => {
+    await using sandbox = await world.create();
+    const before = await placeWitness(sandbox);
+    await sandbox.snapshot();
+    const [found] = await processesNaming(`/${await lifeOf(sandbox)}/`);
+    process.kill(Number(found?.split(' ')[1]), 'SIGKILL');
+    await expect.poll(async () => (await sandbox.refresh()).status, { timeout: 10_000 }).toBe('crashed');
+    await expect(sandbox.run('true')).rejects.toMatchObject({ code: 'vm_lost' });
+    await sandbox.resume();
+    expect((await ask(sandbox)).word).toBe(before.word);
+    expect(sandbox.fields.generation).toBe(2);
+  });
+});
+
+async function lifeOf(sandbox: Sandbox): Promise<string> {
+  type SandboxId = Parameters<typeof world.platform.node.inspect>[0];
+  const { life } = await world.platform.node.inspect(sandbox.id as SandboxId);
+  if (life === null) throw new Error(`${sandbox.id} has no life`);
+  return life;
+}
+
+/** Device and inode of the disk and the memory that the sandbox's VM writes. */
+async function writableFiles(sandbox: Sandbox): Promise<string[]> {
+  const { stat } = await import('node:fs/promises');
+  const folder = `${world.config.dataDir}/vaults/default/mnt/lives/${await lifeOf(sandbox)}`;
+  return Promise.all(
+    ['disk.img', 'memory'].map(async (file) => {
+      const { dev, ino } = await stat(`${folder}/${file}`);
+      return `${dev}:${ino}`;
+    }),
+  );
+}

@@ -1,0 +1,70 @@
+/** A whole platform on real microVMs, in a folder of its own; disposing it proves that nothing is left. */
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type CreateOptions, Sandbox } from '@space/sdk';
+import { type Config, configFrom, type Platform, startPlatform } from '@space/server';
+
+export interface World extends AsyncDisposable {
+  readonly platform: Platform;
+  readonly config: Config;
+  readonly connection: { readonly baseUrl: string; readonly apiKey: string };
+  create(options?: CreateOptions): Promise<Sandbox>;
+}
+
+export async function makeWorld(): Promise<World> {
+  const config = testConfig(await mkdtemp('/var/tmp/space-e2e-'));
+  const platform = await startPlatform(config);
+  const connection = { baseUrl: platform.url, apiKey: await platform.createApiKey() };
+  return {
+    platform,
+    config,
+    connection,
+    create: (options) => Sandbox.create({ ...connection, ...options }),
+    async [Symbol.asyncDispose]() {
+      await platform.close();
+      await removeAll(config);
+    },
+  };
+}
+
+export function testConfig(dataDir: string): Config {
+  const argv = [
+    '--data',
+    dataDir,
+    '--listen',
+    '127.0.0.1:0',
+    '--vault-size',
+    '24',
+    '--memory',
+    '6000',
+    '--log-level',
+    'error',
+  ];
+  const config = configFrom(argv, {});
+  if (config === null) throw new Error('no configuration');
+  return config;
+}
+
+/** Removes the folders of a closed platform; throws when anything of it still runs or is mounted. */
+export async function removeAll({ dataDir, runDir }: Config): Promise<void> {
+  const left = [...(await processesNaming(dataDir, runDir)), ...(await mountsNaming(dataDir))];
+  if (left.length > 0) throw new Error(`left over: ${left.join('; ')}`);
+  await rm(dataDir, { recursive: true, force: true });
+  await rm(runDir, { recursive: true, force: true });
+}
+
+/** Processes other than this one whose command line or memory map names one of the texts. */
+export async function processesNaming(...texts: readonly string[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)) {
+    const read = (file: string) => readFile(join('/proc', pid, file), 'utf8').catch(() => '');
+    const seen = `${await read('cmdline')}${await read('maps')}`;
+    if (texts.some((text) => seen.includes(text))) found.push(`process ${pid}`);
+  }
+  return found;
+}
+
+async function mountsNaming(text: string): Promise<string[]> {
+  const lines = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n');
+  return lines.filter((line) => line.includes(text)).map((line) => `mount ${line}`);
+}
