@@ -86,6 +86,21 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
     await expect(world.node.inspect(sandbox)).rejects.toMatchObject({ code: 'not_found' });
   });
 
+  it('refuses a point that another machine took, by what is missing, and loses nothing', async () => {
+    await using world = await makeWorld(memory);
+    const sandbox = await world.create();
+    await world.run(sandbox, 'set at one');
+    const point = await world.pause(sandbox);
+    await world.restart('fake-2');
+    await expect(world.start(sandbox, point)).rejects.toMatchObject({
+      code: 'snapshot_unfit',
+      message: expect.stringContaining('vmmBuild'),
+    });
+    await world.restart('fake-1');
+    await world.start(sandbox, point);
+    expect(await world.run(sandbox, 'get at')).toBe('one');
+  });
+
   it('promises no memory that it does not have', async () => {
     await using world = await makeWorld(memory, 100);
     const first = await world.create();

@@ -34,8 +34,8 @@ export interface World extends AsyncDisposable {
   rewind(sandboxId: SandboxId, to: SnapshotId, generation?: number): Promise<SnapshotId | null>;
   destroy(sandboxId: SandboxId, points?: SnapshotId[]): Promise<void>;
   run(sandboxId: SandboxId, command: string): Promise<string>;
-  /** A new node over the same vault and VMs, as after the death of the daemon. */
-  restart(): Promise<void>;
+  /** A new node over the same vault and VMs, as after the death of the daemon; perhaps on another VMM build. */
+  restart(vmmBuild?: string): Promise<void>;
   /** What lies in the vault: folder name → entries. */
   leftovers(): Promise<{ lives: string[]; staging: string[]; alive: string[] }>;
 }
@@ -47,9 +47,9 @@ export async function makeWorld(memory: 'in_place' | 'written', memoryMib = 100_
   const faults = new Faults();
   const chance = seededChance(7);
   const runtime = new FakeRuntime(memory, faults);
-  const open = async () => {
+  const open = async (vmmBuild = 'fake-1') => {
     const node = createNode({
-      runtime: new FakeRuntime(memory, faults, runtime.alive),
+      runtime: new FakeRuntime(memory, faults, runtime.alive, { vmmBuild }),
       connectGuest: connectFakeGuest,
       vaults: [await FakeVault.open(DEFAULT_VAULT, join(folder, 'vault'), faults)],
       templates: [{ name: 'base', diskPath: image, digest: 'base-digest' }],
@@ -104,8 +104,8 @@ export async function makeWorld(memory: 'in_place' | 'written', memoryMib = 100_
       });
       return textOf(await Array.fromAsync(events));
     },
-    async restart() {
-      world.node = await open();
+    async restart(vmmBuild) {
+      world.node = await open(vmmBuild);
     },
     async leftovers() {
       const entries = (part: string) => readdir(join(folder, 'vault', part));

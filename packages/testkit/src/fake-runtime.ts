@@ -34,12 +34,18 @@ const FACTS: MachineFacts = {
 
 export class FakeRuntime implements Runtime {
   readonly memory: 'in_place' | 'written';
-  readonly machine = FACTS;
+  readonly machine: MachineFacts;
   readonly faults: Faults;
   /** VMs that are alive, whoever started them: they outlive a runtime that was closed. */
   readonly alive: Map<LifeId, FakeVm>;
 
-  constructor(memory: 'in_place' | 'written', faults = new Faults(), alive = new Map<LifeId, FakeVm>()) {
+  constructor(
+    memory: 'in_place' | 'written',
+    faults = new Faults(),
+    alive = new Map<LifeId, FakeVm>(),
+    machine: Partial<MachineFacts> = {},
+  ) {
+    this.machine = { ...FACTS, ...machine };
     this.memory = memory;
     this.faults = faults;
     this.alive = alive;

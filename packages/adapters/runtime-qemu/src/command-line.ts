@@ -12,10 +12,6 @@ import type { Accelerator, QemuRuntimeOptions } from './options.ts';
 /** Names below the VMM's own folder, which is its working directory. */
 export const SOCKETS = { qmp: 'qmp', console: 'console', control: 'control', traffic: 'traffic', incoming: 'incoming' };
 
-const SERIAL_ID = 'serial';
-/** Of the device that has the guest ports, among QEMU's objects. */
-export const SERIAL_PATH = `/machine/peripheral/${SERIAL_ID}`;
-
 /** TCG sizes its translation buffers for so many vCPUs when it starts; the VM's own number comes later. */
 const MAX_TCG_VCPUS = 8;
 
@@ -48,7 +44,7 @@ export function vmmArguments(accelerator: Accelerator, mode: 'boot' | 'restore')
     ...socketServer(SOCKETS.console),
     ...['-serial', `chardev:${SOCKETS.console}`],
     ...['-device', 'virtio-blk-device,drive=disk'],
-    ...['-device', `virtio-serial-device,id=${SERIAL_ID},max_ports=3`],
+    ...['-device', 'virtio-serial-device,max_ports=3'],
     ...guestPort(SOCKETS.control, 1),
     ...guestPort(SOCKETS.traffic, 2),
     ...(mode === 'restore' ? ['-incoming', 'defer'] : []),

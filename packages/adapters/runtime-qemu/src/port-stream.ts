@@ -1,106 +1,57 @@
 /**
- * A connection to a guest port, which moves bytes only while the vCPUs run.
+ * Connections to a guest port. QEMU serves one at a time, moves bytes only while the vCPUs run (so none can tear a
+ * snapshot), and has a flaw: when it writes into a socket whose other end is gone already, or loads a device state that
+ * was saved in the middle of a write, it blocks the port, and the next connection starts dead. Only the orderly end of a
+ * connection frees it. Hence:
  *
- * QEMU takes bytes from a port's socket, and gives more, also while the VM stands still, and each one changes a queue in
- * guest memory. Between the save of the device state and the capture of the memory that would tear the snapshot: the
- * queue in memory would be ahead of the device, and the restore refused. So both directions are held while the VM is
- * stopped; a close waits too.
- *
- * Closing has an order: our end first, then QEMU's. When QEMU writes into a socket that is closed already, it blocks the
- * port, and the next connection starts dead (`clearPort`).
+ * - our end is closed first, and what QEMU still writes is read and dropped until it closes its own;
+ * - before each connection comes one that ends at once. It also mends what a killed process or a restore left behind.
  */
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
+import { connectUnix } from './sockets.ts';
 
-const READ_BYTES = 64 * 1024;
-const CLOSE_LIMIT_MS = 1_000;
+/** A stopped VM does not close its end before it runs. */
+const LINGER_LIMIT_MS = 60_000;
 
-export class PortStream extends Duplex {
+/** Returns when the connection is queued; a stopped VM takes it when it runs. An earlier one must have been destroyed. */
+export async function connectPort(path: string): Promise<Duplex> {
+  endInOrder(await connectUnix(path));
+  return new PortStream(await connectUnix(path));
+}
+
+class PortStream extends Duplex {
   readonly #socket: Socket;
-  /** Resolves when QEMU has closed its end. */
-  readonly disconnected: Promise<void>;
-  #held: boolean;
-  #write: (() => void) | null = null;
 
-  private constructor(socket: Socket, held: boolean) {
+  constructor(socket: Socket) {
     super({ allowHalfOpen: false });
     this.#socket = socket;
-    this.#held = held;
-    this.disconnected = new Promise((resolve) => socket.once('close', () => resolve()));
-    void this.disconnected.then(() => this.push(null));
     socket.on('error', (cause) => this.destroy(cause));
-  }
-
-  static open(path: string, held: boolean): Promise<PortStream> {
-    return new Promise((resolve, reject) => {
-      let stream: PortStream | null = null;
-      // With a buffer of its own the socket stops reading at once when it is paused, not some buffers later.
-      const onread = {
-        buffer: Buffer.allocUnsafe(READ_BYTES),
-        callback: (count: number, buffer: Uint8Array): boolean => stream?.receive(buffer.subarray(0, count)) ?? false,
-      };
-      const socket = connect({ path, onread });
-      socket.once('error', reject);
-      socket.once('connect', () => {
-        socket.off('error', reject);
-        stream = new PortStream(socket, held);
-        if (held) socket.pause();
-        resolve(stream);
-      });
+    socket.on('close', () => this.push(null));
+    socket.on('data', (chunk) => {
+      if (!this.destroyed && !this.push(chunk)) socket.pause();
     });
-  }
-
-  hold(): void {
-    this.#held = true;
-    this.#socket.pause();
-  }
-
-  letGo(): void {
-    this.#held = false;
-    if (this.destroyed) {
-      this.#closeInOrder();
-      return;
-    }
-    this.#socket.resume();
-    this.#write?.();
-    this.#write = null;
-  }
-
-  /** Bytes of the guest; false to pause. What nobody wants any more is still taken, so that QEMU can write it. */
-  receive(bytes: Uint8Array): boolean {
-    if (this.destroyed || this.readableEnded) return true;
-    return this.push(Buffer.from(bytes)) && !this.#held;
+    socket.pause();
   }
 
   override _read(): void {
-    if (!this.#held) this.#socket.resume();
+    this.#socket.resume();
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    const write = (): void => void this.#socket.write(chunk, done);
-    if (this.#held) this.#write = write;
-    else write();
+    this.#socket.write(chunk, done);
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    if (!this.#held) this.#closeInOrder();
+    endInOrder(this.#socket);
     done(error);
-  }
-
-  #closeInOrder(): void {
-    this.#socket.resume();
-    this.#socket.end();
-    const limit = setTimeout(() => this.#socket.destroy(), CLOSE_LIMIT_MS);
-    void this.disconnected.then(() => clearTimeout(limit));
   }
 }
 
-/**
- * Frees a port that QEMU has blocked: after a write that found no reader (a host process was killed, or the device state
- * was saved in the middle of one), only the end of a connection makes it write again. Harmless when it is not blocked.
- */
-export async function clearPort(path: string): Promise<void> {
-  const stream = await PortStream.open(path, false);
-  stream.destroy();
-  await stream.disconnected;
+function endInOrder(socket: Socket): void {
+  socket.on('error', () => {});
+  socket.resume();
+  socket.end();
+  const limit = setTimeout(() => socket.destroy(), LINGER_LIMIT_MS).unref();
+  socket.once('close', () => clearTimeout(limit));
 }

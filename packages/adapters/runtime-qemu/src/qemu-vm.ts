@@ -12,8 +12,7 @@ import { z } from 'zod';
 import { ByteRing, harmlessTail } from './byte-ring.ts';
 import { fetchDeviceState } from './device-state.ts';
 import type { Launched } from './launch.ts';
-import { portsAtRest } from './port-queues.ts';
-import { clearPort, PortStream } from './port-stream.ts';
+import { connectPort } from './port-stream.ts';
 import { isAlive, killProcess } from './process-identity.ts';
 import { Qmp } from './qmp.ts';
 import { RunFolder } from './run-folder.ts';
@@ -32,8 +31,7 @@ export class QemuVm implements Vm {
   readonly #launched: Launched | null;
   readonly #console = new ByteRing(CONSOLE_BYTES);
   readonly #released = new AbortController();
-  readonly #ports = new Map<GuestPort, PortStream>();
-  readonly #cleared = new Set<GuestPort>();
+  readonly #ports = new Map<GuestPort, Duplex>();
   #consoleSocket: Socket | null = null;
   #qmp: Qmp;
   /** Why the guest shut itself down, if it said so. */
@@ -44,8 +42,7 @@ export class QemuVm implements Vm {
   /** The state at the last checkpoint, while the vCPUs have not run since: QEMU saves it only once. */
   #checkpointed: Uint8Array | null = null;
 
-  constructor(record: VmRecord, qmp: Qmp, launched: Launched | null, running: boolean) {
-    this.#running = running;
+  constructor(record: VmRecord, qmp: Qmp, launched: Launched | null) {
     this.record = record;
     this.#folder = new RunFolder(record.runDir);
     this.#launched = launched;
@@ -65,12 +62,10 @@ export class QemuVm implements Vm {
     await this.#command('vm_lost', 'run', async (qmp) => {
       this.#checkpointed = null;
       await this.#switch(qmp, 'cont', true);
-      for (const port of this.#ports.values()) port.letGo();
     });
   }
 
   async stop(): Promise<void> {
-    for (const port of this.#ports.values()) port.hold();
     await this.#command('vm_lost', 'stop', async (qmp) => {
       await this.#switch(qmp, 'stop', false);
     });
@@ -78,21 +73,18 @@ export class QemuVm implements Vm {
 
   async checkpoint(): Promise<Uint8Array> {
     return await this.#command('snapshot_failed', 'checkpoint', async (qmp) => {
-      const [{ running }] = await Promise.all([queryStatus(qmp), portsAtRest(qmp)]);
+      const { running } = await queryStatus(qmp);
       if (running) throw new Error('The vCPUs are running');
       this.#checkpointed ??= await fetchDeviceState(qmp, this.#folder);
       return this.#checkpointed;
     });
   }
 
-  /** Takes the place of the connection before. Not between a checkpoint and its capture: QEMU tells the guest of it. */
+  /** Takes the place of the connection before. */
   async connect(port: GuestPort): Promise<Duplex> {
+    this.#ports.get(port)?.destroy();
     try {
-      await this.#disconnect(port);
-      const path = this.#folder.socket(port);
-      if (!this.#cleared.has(port)) await clearPort(path);
-      this.#cleared.add(port);
-      const stream = await PortStream.open(path, this.#running === false);
+      const stream = await connectPort(this.#folder.socket(port));
       this.#ports.set(port, stream);
       return stream;
     } catch (cause) {
@@ -113,20 +105,10 @@ export class QemuVm implements Vm {
 
   async release(): Promise<void> {
     this.#released.abort();
-    await Promise.all([this.#disconnect('control'), this.#disconnect('traffic')]);
+    for (const stream of this.#ports.values()) stream.destroy();
     this.#qmp.close();
     this.#consoleSocket?.destroy();
     this.#launched?.disown();
-  }
-
-  /** QEMU takes the next connection to a port only after this one. */
-  async #disconnect(port: GuestPort): Promise<void> {
-    const stream = this.#ports.get(port);
-    if (!stream) return;
-    this.#ports.delete(port);
-    stream.letGo();
-    stream.destroy();
-    await stream.disconnected;
   }
 
   #attend(qmp: Qmp): Qmp {
@@ -183,7 +165,6 @@ export class QemuVm implements Vm {
       await Promise.race([new Promise((resolve) => console.once('close', resolve)), sleep(CONSOLE_END_MS)]);
     }
     console?.destroy();
-    for (const port of this.#ports.values()) port.destroy();
     try {
       await this.#folder.remove();
       return '';

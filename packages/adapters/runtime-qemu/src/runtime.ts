@@ -101,7 +101,7 @@ class OpenRuntime implements QemuRuntime {
       return null;
     }
     const qmp = await this.#reconnect(record);
-    const { status, running } = await queryStatus(qmp);
+    const { status } = await queryStatus(qmp);
     if (status === 'prelaunch' || status === 'inmigrate') {
       // Its start was not completed, so nobody was told that it exists.
       qmp.close();
@@ -110,7 +110,7 @@ class OpenRuntime implements QemuRuntime {
       return null;
     }
     await endMigration(qmp);
-    const vm = new QemuVm(record, qmp, null, running);
+    const vm = new QemuVm(record, qmp, null);
     await vm.openConsole();
     return vm;
   }
@@ -186,7 +186,7 @@ async function makeVm(
   try {
     signal?.throwIfAborted();
     const record = { lifeId: spec.lifeId, ...vmm.identity, runDir: folder.path };
-    const vm = new QemuVm(record, vmm.qmp, vmm, false);
+    const vm = new QemuVm(record, vmm.qmp, vmm);
     await Promise.all([vm.openConsole(), start()]);
     signal?.throwIfAborted();
     return vm;

@@ -17,7 +17,7 @@ import type {
   RecordedSandbox,
   RecordedSnapshot,
   Records,
-} from './records.ts';
+} from '../src/records.ts';
 
 const chance = seededChance(Date.now());
 const sandboxId = () => newId('sandbox', chance);

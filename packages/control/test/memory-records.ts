@@ -3,7 +3,7 @@
  * `failing` makes every call throw `unavailable`, as a database that went away does.
  */
 import { AppError, type SandboxId, type SandboxStatus, type SnapshotId, statusOf } from '@space/core';
-import { paginate } from './page.ts';
+import { paginate } from '../src/page.ts';
 import type {
   Finding,
   NewSandbox,
@@ -16,7 +16,7 @@ import type {
   RecordedSandbox,
   RecordedSnapshot,
   Records,
-} from './records.ts';
+} from '../src/records.ts';
 
 export class MemoryRecords implements Records {
   failing = false;

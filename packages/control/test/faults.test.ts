@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, newId } from '@space/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { inspectReal } from './conclude.ts';
+import { inspectReal } from '../src/conclude.ts';
 import { eventually, NO_LEFTOVERS, World } from './test-world.ts';
 
 let world: World;

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { AppError } from '@space/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createApiKey } from './api-keys.ts';
+import { createApiKey } from '../src/api-keys.ts';
 import { collect, eventually, NO_LEFTOVERS, World } from './test-world.ts';
 
 let world: World;

@@ -1,5 +1,5 @@
 /**
- * How long the operations of a vault take: `node tests/measure.ts [rounds]`, as root. A 512 MB memory file of which 6 MB in
+ * How long the operations of a vault take: `node test/measure.ts [rounds]`, as root. A 512 MB memory file of which 6 MB in
  * random 64 KB pieces, and 64 KB of disk, are rewritten before each point; points older than the last 20 are deleted.
  */
 import { execFileSync } from 'node:child_process';

@@ -2,9 +2,9 @@
 import type { Caller, ExecEvent, Input, Sandbox } from '@space/contract';
 import { newId } from '@space/core';
 import { FakeNode, realClock, seededChance } from '@space/testkit';
-import { type Control, createControl } from './control.ts';
+import { type Control, createControl } from '../src/control.ts';
+import type { Logger } from '../src/ports.ts';
 import { MemoryRecords } from './memory-records.ts';
-import type { Logger } from './ports.ts';
 
 const ignore = () => undefined;
 const silent: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
