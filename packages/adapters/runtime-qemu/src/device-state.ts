@@ -9,7 +9,7 @@ import type { RunFolder } from './run-folder.ts';
 import { collectOnce, connectUnix } from './sockets.ts';
 
 /** A VM has some 150 KB of it. */
-export const MAX_STATE_BYTES = 16 * 1024 * 1024;
+const MAX_STATE_BYTES = 16 * 1024 * 1024;
 const LIMIT_MS = 10_000;
 
 const CAPABILITIES = {

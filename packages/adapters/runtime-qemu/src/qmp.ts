@@ -27,17 +27,17 @@ export interface QmpEvent {
 }
 
 /** QEMU refused a command; it can take others. */
-export class QmpRefused extends Error {
+class QmpRefused extends Error {
   override readonly name = 'QmpRefused';
 }
 
 /** The connection is gone; nothing is said about the process. */
-export class QmpClosed extends Error {
+class QmpClosed extends Error {
   override readonly name = 'QmpClosed';
 }
 
 /** No answer in time. After a command the connection is closed: what a late answer would mean is not known. */
-export class QmpTimeout extends Error {
+class QmpTimeout extends Error {
   override readonly name = 'QmpTimeout';
 }
 

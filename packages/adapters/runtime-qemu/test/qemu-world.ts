@@ -32,11 +32,11 @@ export interface QemuWorld extends RuntimeWorld {
 }
 
 export async function openQemuWorld(changes: Partial<QemuRuntimeOptions> = {}): Promise<QemuWorld> {
+  const { options, baseDisk } = await realOptions();
   const folder = await mkdtemp(join(tmpdir(), 'vm-'));
   await run('chmod', ['711', folder]);
   await mkdir(join(folder, 'lives'), { mode: 0o711 });
-  const { options, baseDisk } = await realOptions(join(folder, 'run'));
-  const used = { ...options, ...changes };
+  const used: QemuRuntimeOptions = { ...options, runDir: join(folder, 'run'), ...changes };
   const runtime = await openQemuRuntime(used);
   const opened = [runtime];
 
@@ -85,15 +85,14 @@ export async function openQemuWorld(changes: Partial<QemuRuntimeOptions> = {}): 
 }
 
 /** The runtime as set-up has built it, its VMMs without privileges. */
-export async function realOptions(runDir: string): Promise<{ options: QemuRuntimeOptions; baseDisk: string }> {
+async function realOptions(): Promise<{ options: Omit<QemuRuntimeOptions, 'runDir'>; baseDisk: string }> {
   const { vmm, kernel, initramfs, templates } = await loadAssets();
   const firmware = vmm.firmwareDirs.flatMap((path) => ['-L', path]);
   const argv = [...vmm.loaderArgv, vmm.binary, ...firmware];
-  const options: QemuRuntimeOptions = {
+  const options: Omit<QemuRuntimeOptions, 'runDir'> = {
     vmm: { argv, digest: vmm.digest, version: vmm.version },
     kernel,
     initramfs,
-    runDir,
     accelerator: 'tcg',
     vmmUser: VMM_USER,
   };

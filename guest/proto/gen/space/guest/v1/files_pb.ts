@@ -96,6 +96,8 @@ export type WriteRequest = Message<"space.guest.v1.WriteRequest"> & {
     case: "open";
   } | {
     /**
+     * At most 4 MiB with the message around it; 64 KiB are enough for full speed.
+     *
      * @generated from field: bytes data = 2;
      */
     value: Uint8Array;
@@ -364,8 +366,8 @@ export const FileStatus_TypeSchema: GenEnum<FileStatus_Type> = /*@__PURE__*/
 /**
  * Files are handled with the authority of the requesting guest user. Every path is absolute or relative to the user's home.
  * Errors: NOT_FOUND (ENOENT, ENOTDIR), PERMISSION_DENIED, FAILED_PRECONDITION (is a directory, not a regular file),
- * RESOURCE_EXHAUSTED (no space, no inodes, quota), INVALID_ARGUMENT (name too long, empty path); the message starts with
- * the errno's name.
+ * RESOURCE_EXHAUSTED (no space, no inodes, quota), INVALID_ARGUMENT (name too long, empty path, unknown user), ABORTED (a
+ * write that ended without Commit); where a system call failed, the message starts with the errno's name.
  *
  * @generated from service space.guest.v1.Files
  */

@@ -88,6 +88,8 @@ export const FreezeRequestSchema: GenMessage<FreezeRequest> = /*@__PURE__*/
  */
 export type FreezeReply = Message<"space.guest.v1.FreezeReply"> & {
   /**
+   * Counted just before the freeze.
+   *
    * @generated from field: uint32 processes = 1;
    */
   processes: number;
@@ -141,7 +143,7 @@ export type AssumeIdentityRequest = Message<"space.guest.v1.AssumeIdentityReques
   wallClockNs: bigint;
 
   /**
-   * At least 32 bytes for the kernel's random number generator.
+   * 32 to 512 bytes for the kernel's random number generator.
    *
    * @generated from field: bytes entropy = 7;
    */
@@ -219,6 +221,8 @@ export const ThawRequestSchema: GenMessage<ThawRequest> = /*@__PURE__*/
  */
 export type ThawReply = Message<"space.guest.v1.ThawReply"> & {
   /**
+   * Counted just after the thaw.
+   *
    * @generated from field: uint32 processes = 1;
    */
   processes: number;

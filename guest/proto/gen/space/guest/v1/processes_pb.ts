@@ -17,7 +17,8 @@ export const file_space_guest_v1_processes: GenFile = /*@__PURE__*/
  */
 export type StartRequest = Message<"space.guest.v1.StartRequest"> & {
   /**
-   * Chosen by the host, unique in the sandbox; a second Start with the same id is ALREADY_EXISTS.
+   * Chosen by the host, unique in the sandbox: 1 to 64 letters, digits, "-" and "_". A second Start with the same id is
+   * ALREADY_EXISTS, also after the first has ended (the last 1024 are remembered); after a failed Start it may be used again.
    *
    * @generated from field: string process_id = 1;
    */
@@ -217,7 +218,8 @@ export type SignalRequest = Message<"space.guest.v1.SignalRequest"> & {
   signal: number;
 
   /**
-   * The whole cgroup; SIGKILL then returns only when the cgroup is empty.
+   * The whole cgroup; SIGKILL then returns only when the cgroup is empty (DEADLINE_EXCEEDED after 10 s).
+   * Without `tree` a leader that has ended is NOT_FOUND.
    *
    * @generated from field: bool tree = 3;
    */
@@ -289,6 +291,8 @@ export type ProcessStatus = Message<"space.guest.v1.ProcessStatus"> & {
   pid: number;
 
   /**
+   * The first 4 KiB.
+   *
    * @generated from field: repeated bytes argv = 3;
    */
   argv: Uint8Array[];
@@ -321,6 +325,10 @@ export const Processes: GenService<{
    * Start runs a command and streams its events: one Started, then Output, then one Exited. The stream ends after Exited.
    * Exited comes when the leader has ended and every byte that it had written has been sent; children that it left
    * behind live on.
+   * A command that can't run is an error and never an exit code; where a system call failed, the message starts with the
+   * errno's name: NOT_FOUND (no such command), PERMISSION_DENIED, INVALID_ARGUMENT (no executable format, unknown user, bad
+   * process_id, environment or arguments), FAILED_PRECONDITION (bad cwd; "frozen"), RESOURCE_EXHAUSTED (no process, memory
+   * or descriptor left).
    *
    * @generated from rpc space.guest.v1.Processes.Start
    */
