@@ -28,7 +28,7 @@ as_root() {
     ${replace-} "$@"
     return
   fi
-  names='PATH CI NO_COLOR FORCE_COLOR DATABASE_URL http_proxy https_proxy no_proxy NODE_EXTRA_CA_CERTS SSL_CERT_FILE'
+  names='PATH CI UV_THREADPOOL_SIZE NO_COLOR FORCE_COLOR DATABASE_URL http_proxy https_proxy no_proxy NODE_EXTRA_CA_CERTS SSL_CERT_FILE'
   for name in $names $(env | sed -n 's/^\(SPACE_[A-Z0-9_]*\)=.*/\1/p'); do
     eval "[ -n \"\${$name+set}\" ] || continue"
     eval "set -- \"$name=\$$name\" \"\$@\""

@@ -13,4 +13,7 @@ export PATH
 cd "$ROOT"
 program=$1
 shift
+# Calls that can block share the pool with file reads; a capture must find a thread.
+UV_THREADPOOL_SIZE=16
+export UV_THREADPOOL_SIZE
 replace=exec as_root "$ROOT/node_modules/.bin/node" "$ROOT/$program" "$@"

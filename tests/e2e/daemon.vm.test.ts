@@ -4,6 +4,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Sandbox } from '@space/sdk';
+import { startPlatform } from '@space/server';
 import { expect, it } from 'vitest';
 import { ask, placeWitness } from './witness.ts';
 import { processesNaming, removeAll, testConfig } from './world.ts';
@@ -41,6 +42,8 @@ it('keeps running sandboxes through a kill -9 of the daemon, and pauses them whe
   } finally {
     daemon.process.kill('SIGTERM');
     await daemon.ended;
+    // Takes up whatever a failed test left, and closes it.
+    await (await startPlatform(config)).close();
     await removeAll(config);
   }
 });

@@ -1,5 +1,5 @@
 /** A whole platform on real microVMs, in a folder of its own; disposing it proves that nothing is left. */
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type CreateOptions, Sandbox } from '@space/sdk';
 import { type Config, configFrom, type Platform, startPlatform } from '@space/server';
@@ -53,12 +53,13 @@ export async function removeAll({ dataDir, runDir }: Config): Promise<void> {
   await rm(runDir, { recursive: true, force: true });
 }
 
-/** Processes other than this one whose command line or memory map names one of the texts. */
+/** Processes other than this one whose command line, working directory or memory map names one of the texts. */
 export async function processesNaming(...texts: readonly string[]): Promise<string[]> {
   const found: string[] = [];
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)) {
     const read = (file: string) => readFile(join('/proc', pid, file), 'utf8').catch(() => '');
-    const seen = `${await read('cmdline')}${await read('maps')}`;
+    const workingDirectory = await readlink(join('/proc', pid, 'cwd')).catch(() => '');
+    const seen = [await read('cmdline'), await read('maps'), workingDirectory].join('\n');
     if (texts.some((text) => seen.includes(text))) found.push(`process ${pid}`);
   }
   return found;

@@ -2,7 +2,7 @@
  * The demo's own data folder: made for one run, and removed with all that runs or is mounted in it. The folder's name
  * holds the pid of its run, so that a later run can remove what a killed one left.
  */
-import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, readlink, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { type Config, configFrom, type Platform, startPlatform } from '@space/server';
 
@@ -51,7 +51,7 @@ export async function removeDeadDemos(note: (text: string) => void): Promise<voi
   }
 }
 
-/** Processes whose command line or memory names the folders. */
+/** Processes whose command line, working directory or memory names the folders. */
 export async function processesOf(...folders: readonly string[]): Promise<string[]> {
   const found: string[] = [];
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
@@ -59,6 +59,7 @@ export async function processesOf(...folders: readonly string[]): Promise<string
     const texts = await Promise.all(
       ['cmdline', 'maps'].map((file) => readFile(`/proc/${pid}/${file}`, 'utf8').catch(() => '')),
     );
+    texts.push(await readlink(`/proc/${pid}/cwd`).catch(() => ''));
     if (folders.some((folder) => texts.some((text) => text.includes(folder)))) found.push(`process ${pid}`);
   }
   return found;
