@@ -21,8 +21,12 @@ export interface Held {
   readonly record: SandboxRecord;
 }
 
+/** How many sandboxes that are gone are remembered by their last epoch, so that a late order does not revive one. */
+const REMEMBERED = 10_000;
+
 export class Ledger {
   readonly #entries = new Map<SandboxId, Entry>();
+  readonly #gone = new Map<SandboxId, number>();
   readonly #vaults: ReadonlyMap<VaultName, Vault>;
 
   constructor(vaults: ReadonlyMap<VaultName, Vault>) {
@@ -75,7 +79,7 @@ export class Ledger {
       return await turn;
     } finally {
       entry.waiting -= 1;
-      if (entry.waiting === 0 && entry.record === null) this.#entries.delete(sandboxId);
+      if (entry.waiting === 0 && entry.record === null) this.#forget(sandboxId, entry);
     }
   }
 
@@ -104,9 +108,17 @@ export class Ledger {
   #entry(sandboxId: SandboxId): Entry {
     let entry = this.#entries.get(sandboxId);
     if (entry === undefined) {
-      entry = { record: null, vault: null, announcedEpoch: 0, tail: Promise.resolve(), waiting: 0 };
+      const announcedEpoch = this.#gone.get(sandboxId) ?? 0;
+      entry = { record: null, vault: null, announcedEpoch, tail: Promise.resolve(), waiting: 0 };
       this.#entries.set(sandboxId, entry);
     }
     return entry;
+  }
+
+  #forget(sandboxId: SandboxId, { announcedEpoch }: Entry): void {
+    this.#entries.delete(sandboxId);
+    this.#gone.set(sandboxId, announcedEpoch);
+    const [oldest] = this.#gone.keys();
+    if (this.#gone.size > REMEMBERED && oldest !== undefined) this.#gone.delete(oldest);
   }
 }

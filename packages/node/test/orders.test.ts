@@ -1,4 +1,4 @@
-import { newId, type SandboxId } from '@space/core';
+import { DEFAULT_VAULT, newId, type SandboxId } from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { MEMORY_KINDS, makeWorld, type World } from './world.ts';
 
@@ -84,6 +84,18 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
     await deleted;
     expect(await world.leftovers()).toEqual({ lives: [], staging: [], alive: [] });
     await expect(world.node.inspect(sandbox)).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('never revives a deleted sandbox by an order that comes late', async () => {
+    await using world = await makeWorld(memory);
+    const sandbox = await world.create();
+    const lateEpoch = world.epoch();
+    const from = await world.snapshot(await world.create());
+    await world.destroy(sandbox);
+    const late = { vault: DEFAULT_VAULT, sandboxId: sandbox, epoch: lateEpoch, from, generation: 1 };
+    await expect(
+      world.node.start({ ...late, template: 'base', size: { vcpus: 1, memoryMib: 1, diskMib: 1 } }),
+    ).rejects.toMatchObject({ code: 'superseded' });
   });
 
   it('refuses a point that another machine took, by what is missing, and loses nothing', async () => {

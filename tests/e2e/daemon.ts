@@ -1,0 +1,45 @@
+/** The platform as its own process, as `npm start` runs it: it can be killed and started again. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Config } from '@space/server';
+
+const ROOT = join(import.meta.dirname, '../..');
+/** The last line of every start. */
+const READY = 'Ready.';
+
+export interface Daemon {
+  readonly process: ChildProcess;
+  readonly url: string;
+  /** Shown by the first start on a data folder. */
+  readonly apiKey: string | null;
+  readonly ended: Promise<void>;
+}
+
+/** Returns when it has said all that it says at a start; `port` 0: any free one. */
+export async function startDaemon({ dataDir, memoryMib }: Config, port = 0): Promise<Daemon> {
+  const options = { data: dataDir, listen: `127.0.0.1:${port}`, 'vault-size': '24', memory: `${memoryMib}` };
+  const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
+  const child = spawn(process.execPath, ['apps/server/src/main.ts', ...flags], {
+    cwd: ROOT,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  let url: string | null = null;
+  let apiKey: string | null = null;
+  await new Promise<void>((resolve, reject) => {
+    child.once('exit', (code) => reject(new Error(`the daemon ended with ${code}`)));
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      url ??= /SPACE serves (\S+)/.exec(line)?.[1] ?? null;
+      apiKey ??= /SPACE_API_KEY=(\S+)/.exec(line)?.[1] ?? null;
+      if (line === READY) resolve();
+    });
+  });
+  if (url === null) throw new Error('the daemon did not say where it serves');
+  return { process: child, url, apiKey, ended };
+}
+
+export async function endDaemon(daemon: Daemon, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+  daemon.process.kill(signal);
+  await daemon.ended;
+}
