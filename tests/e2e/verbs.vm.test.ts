@@ -1,4 +1,8 @@
 /** Each verb of the API, over the SDK, on real microVMs. */
+import { execFile } from 'node:child_process';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { Sandbox, SpaceError } from '@space/sdk';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ask, placeWitness } from './witness.ts';
@@ -79,6 +83,21 @@ describe('exec', () => {
       timeoutMs: 30_000,
     });
     expect(stdout).toBe('late\n');
+  });
+
+  it('time passes in the guest as it does outside, also while it computes', async () => {
+    await using sandbox = await world.create();
+    const read = async () => {
+      const before = Date.now();
+      const { stdout } = await sandbox.run('date +%s.%N');
+      return { guest: Number(stdout) * 1000, before, after: Date.now() };
+    };
+    const first = await read();
+    await sandbox.run('timeout 4 sh -c "while :; do :; done"');
+    const second = await read();
+    const passed = second.guest - first.guest;
+    expect(passed).toBeGreaterThan(second.before - first.after - 50);
+    expect(passed).toBeLessThan(second.after - first.before + 50);
   });
 
   it('a timeout kills the whole tree', async () => {
@@ -175,6 +194,27 @@ describe('snapshot, fork, rewind, pause, resume', () => {
   });
 });
 
+describe('programs', () => {
+  it('the example of the README runs', async () => {
+    const { baseUrl, apiKey } = world.connection;
+    const env = { ...process.env, SPACE_URL: baseUrl, SPACE_API_KEY: apiKey };
+    const example = join(import.meta.dirname, '../../examples/first.ts');
+    const { stdout } = await promisify(execFile)(process.execPath, [example], { env });
+    expect(stdout).toBe('42 Find the bug.\n');
+  });
+});
+
+describe('a sandbox whose processes cannot be made to stand still', () => {
+  it('is rewound by giving up the present', async () => {
+    await using sandbox = await world.create();
+    const point = await sandbox.snapshot();
+    await sandbox.run('echo later > later');
+    expect(await sandbox.rewind(point, { keepPresent: false })).toBeNull();
+    expect((await sandbox.run('ls')).stdout).toBe('');
+    expect((await sandbox.timeline()).map(({ id }) => id)).toEqual([point.id]);
+  });
+});
+
 async function lifeOf(sandbox: Sandbox): Promise<string> {
   type SandboxId = Parameters<typeof world.platform.node.inspect>[0];
   const { life } = await world.platform.node.inspect(sandbox.id as SandboxId);
@@ -184,7 +224,6 @@ async function lifeOf(sandbox: Sandbox): Promise<string> {
 
 /** Device and inode of the disk and the memory that the sandbox's VM writes. */
 async function writableFiles(sandbox: Sandbox): Promise<string[]> {
-  const { stat } = await import('node:fs/promises');
   const folder = `${world.config.dataDir}/vaults/default/mnt/lives/${await lifeOf(sandbox)}`;
   return Promise.all(
     ['disk.img', 'memory'].map(async (file) => {

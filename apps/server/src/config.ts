@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { freemem, totalmem } from 'node:os';
 import { isAbsolute } from 'node:path';
 import { parseArgs } from 'node:util';
+import { isLoopback } from '@space/http';
 
 export interface Listen {
   readonly host: string;
@@ -29,6 +30,8 @@ export interface Config {
   readonly hosts: readonly string[];
   /** Memory that VMs may take in all, MiB. */
   readonly memoryMib: number;
+  /** Whether to make an API key at this start, though there is one already. */
+  readonly newKey: boolean;
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent';
 }
 
@@ -42,7 +45,8 @@ export const USAGE = `Usage: npm start -- [OPTION…]
   --memory MIB           memory that VMs may take in all   SPACE_MEMORY_MIB    three quarters of the machine's
   --tls-cert FILE, --tls-key FILE                          SPACE_TLS_CERT, SPACE_TLS_KEY
   --host NAME            a name to be addressed by (again for more)
-  --log-level LEVEL      debug, info, warn, error, silent  SPACE_LOG           warn
+  --log-level LEVEL      debug, info, warn, error, silent  SPACE_LOG           error
+  --new-key              print a new API key at this start (the first start always does)
   --help
 
 Without TLS only loopback addresses are served: API keys would cross the network in clear text.`;
@@ -58,10 +62,17 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
   if (values.help === true) return null;
   const pick = (flag: string | undefined, variable: string, fallback: string) => flag ?? env[variable] ?? fallback;
   const dataDir = absolute('--data', pick(values.data, 'SPACE_DATA', '/var/lib/space'));
-  const databaseUrl = values.database ?? env['DATABASE_URL'];
+  const databaseUrl = databaseFrom(values.database ?? env['DATABASE_URL']);
   const tls = tlsFrom(values['tls-cert'] ?? env['SPACE_TLS_CERT'], values['tls-key'] ?? env['SPACE_TLS_KEY']);
+  const listen = listenFrom(pick(values.listen, 'SPACE_LISTEN', '127.0.0.1:7070'));
+  if (tls === undefined && !isLoopback(listen.host)) {
+    throw new ConfigError(
+      `--listen is "${listen.host}", which others can reach: without TLS, API keys would cross the network in clear text. ` +
+        'Give --tls-cert and --tls-key, or listen on 127.0.0.1 behind a proxy that has them.',
+    );
+  }
   return {
-    listen: listenFrom(pick(values.listen, 'SPACE_LISTEN', '127.0.0.1:7070')),
+    listen,
     dataDir,
     runDir: runDirOf(dataDir),
     ...(databaseUrl === undefined ? {} : { databaseUrl }),
@@ -72,7 +83,8 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     ...(tls === undefined ? {} : { tls }),
     hosts: values.host ?? [],
     memoryMib: wholeNumber('--memory', pick(values.memory, 'SPACE_MEMORY_MIB', `${defaultMemoryMib()}`), 256),
-    logLevel: levelFrom(pick(values['log-level'], 'SPACE_LOG', 'warn')),
+    newKey: values['new-key'] === true,
+    logLevel: levelFrom(pick(values['log-level'], 'SPACE_LOG', 'error')),
   };
 }
 
@@ -99,6 +111,7 @@ function parse(argv: readonly string[]) {
         'tls-key': { type: 'string' },
         host: { type: 'string', multiple: true },
         'log-level': { type: 'string' },
+        'new-key': { type: 'boolean' },
         help: { type: 'boolean', short: 'h' },
       },
     });
@@ -115,6 +128,11 @@ function listenFrom(text: string): Listen {
     throw new ConfigError(`--listen is "${text}"; it must be HOST:PORT, e.g. 127.0.0.1:7070 or [::1]:7070.`);
   }
   return { host, port };
+}
+
+function databaseFrom(text: string | undefined): string | undefined {
+  if (text === undefined || /^postgres(ql)?:\/\//.test(text)) return text;
+  throw new ConfigError('--database must be a URL that starts with postgres:// or postgresql://.');
 }
 
 function vaultFrom(device: string | undefined, gib: string): Config['vault'] {

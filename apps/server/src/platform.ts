@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type Control, createApiKey, createControl, type Records } from '@space/control';
 import { type Chance, type Clock, DEFAULT_VAULT, SIZE_LIMITS, type StartedLife } from '@space/core';
@@ -31,7 +32,10 @@ export interface Platform {
   readonly firstRun: boolean;
   /** Makes an API key; the secret is shown once and kept nowhere. */
   createApiKey(): Promise<string>;
-  /** Pauses every running sandbox, then closes everything: nothing of the platform runs or is mounted afterwards. */
+  /**
+   * Pauses every running sandbox, then closes everything: nothing of the platform runs or is mounted afterwards. A sandbox
+   * that cannot be paused is not harmed: its VM runs on, the vault stays mounted, and the next start takes it up.
+   */
   pauseAndClose(): Promise<PausedAll>;
   /** Closes everything at once; what ran since a sandbox's last point is lost. */
   close(): Promise<void>;
@@ -66,6 +70,7 @@ async function compose(
   opened: <T>(value: T, close: (value: T) => Promise<unknown>) => T,
   closers: (() => Promise<unknown>)[],
 ): Promise<Platform> {
+  await checkPort(config.listen);
   const logger = createLogger({ level: config.logLevel });
   await makeFolders(config);
   const assets = await loadAssets();
@@ -84,7 +89,11 @@ async function compose(
   const node = await openNode(config, assets, vault, vmmUser, (message) => logger.warn(message));
   // From here on the vault is the node's to close. While sandboxes run it stays mounted.
   closers.shift();
-  let closeNode = () => node.release();
+  // Until sandboxes run, a start that fails leaves nothing mounted.
+  let closeNode = async () => {
+    const running = (await node.inspectAll()).some(({ real }) => real === 'running');
+    await (running ? node.release() : node.close());
+  };
   opened(node, () => closeNode());
   report('starting the database');
   const records = await openRecords(config, logger, opened);
@@ -112,12 +121,16 @@ async function compose(
   const url = await listen(http, config.listen);
   const firstRun = (await records.apiKeys()).length === 0;
 
-  const release = async () => {
+  const closeAll = async () => {
     for (const close of closers) await close();
+  };
+  const release = async () => {
+    closeNode = () => node.release();
+    await closeAll();
   };
   const close = async () => {
     closeNode = () => node.close();
-    await release();
+    await closeAll();
   };
   return {
     url,
@@ -129,7 +142,7 @@ async function compose(
     async pauseAndClose() {
       await http.close();
       const result = await pauseAll(control);
-      await close();
+      await (result.failed.length === 0 ? close() : release());
       return result;
     },
     close,
@@ -152,6 +165,23 @@ function watchStarts(node: Node, started: Map<string, StartedLife>): Node {
       started.delete(order.sandboxId);
     },
   };
+}
+
+/** Learns at once, not after everything else was started, that the address cannot be had. */
+async function checkPort({ host, port }: Config['listen']): Promise<void> {
+  const probe = createServer();
+  try {
+    await new Promise<void>((resolve, reject) => {
+      probe.once('error', reject);
+      probe.listen(port, host, resolve);
+    });
+  } catch (cause) {
+    const why =
+      cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE' ? 'is in use' : 'cannot be had';
+    throw new Error(`The address ${host}:${port} ${why}. Choose another with --listen HOST:PORT.`, { cause });
+  } finally {
+    await new Promise((resolve) => probe.close(resolve));
+  }
 }
 
 async function makeFolders({ dataDir, runDir }: Config): Promise<void> {

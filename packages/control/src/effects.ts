@@ -76,12 +76,12 @@ export class Effects {
   }
 
   /** The result is the point that holds the state before it. */
-  rewind(to: string): Effect<RecordedSnapshot | null> {
+  rewind(to: string, keepPresent: boolean): Effect<RecordedSnapshot | null> {
     return {
       plan: async (seen) => {
         const target = await findInTimeline(this.#ports.records, seen, to);
         const next = { from: target.id, generation: seen.generation + 1 };
-        if (seen.settled !== 'running') return { input: next };
+        if (seen.settled !== 'running' || !keepPresent) return { input: next };
         const { taking, input } = await this.#planTaking(seen, 'rewind');
         return { input: { ...input, ...next }, ...(taking === undefined ? {} : { taking }) };
       },
@@ -89,8 +89,7 @@ export class Effects {
         if (from === undefined || from === 'crashed' || generation === undefined) {
           throw new Error('a rewind has a point and a generation');
         }
-        // When nothing runs, nothing is kept and the id is not used.
-        const keepAs = taking?.id ?? newId('snapshot', this.#ports.chance);
+        const keepAs = taking?.id ?? null;
         const { kept } = await this.#ports.node.rewind({ ...orderOf(begun), to: from, keepAs, generation });
         const before = kept !== null && taking !== undefined ? completed(taking, kept) : await this.#keepPaused(begun);
         return succeeded(before, {

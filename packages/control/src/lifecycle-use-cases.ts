@@ -95,7 +95,12 @@ export class LifecycleUseCases {
 
   async rewindSandbox({ signal }: Caller, input: Input<'rewindSandbox'>): Promise<Rewound> {
     const { id } = await this.find(input.id);
-    const { sandbox, result } = await this.#driver.perform(id, 'rewind', this.#effects.rewind(input.to), signal);
+    const { sandbox, result } = await this.#driver.perform(
+      id,
+      'rewind',
+      this.#effects.rewind(input.to, input.keepPresent),
+      signal,
+    );
     await this.#dropSuperseded(id);
     return { sandbox: viewSandbox(sandbox), kept: result ? viewSnapshot(result) : null };
   }

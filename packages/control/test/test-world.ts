@@ -57,7 +57,7 @@ export class World {
   }
 
   rewind(id: string, to: string) {
-    return this.control.rewindSandbox(this.caller(), { id, to });
+    return this.control.rewindSandbox(this.caller(), { id, to, keepPresent: true });
   }
 
   async timeline(id: string) {

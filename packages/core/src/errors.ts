@@ -25,7 +25,8 @@ export const ERRORS = {
     status: 401,
     retry: 'never',
     title: 'No valid API key was given',
-    nextStep: 'Send "Authorization: Bearer <key>". The key was printed at the first start.',
+    nextStep:
+      'Send "Authorization: Bearer <key>". The key was printed at the first start; "npm start -- --new-key" makes another.',
   },
   not_found: {
     status: 404,
@@ -133,7 +134,8 @@ export const ERRORS = {
     status: 500,
     retry: 'later',
     title: 'The snapshot was not taken; the sandbox runs on',
-    nextStep: 'Repeat the call.',
+    nextStep:
+      'Repeat the call. If its processes cannot be made to stand still, end them, or rewind with keepPresent: false.',
   },
   file_not_found: {
     status: 404,

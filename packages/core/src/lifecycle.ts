@@ -87,10 +87,7 @@ function decideAtRest(settled: Exclude<Settled, 'deleted'>, command: Exclude<Com
       if (settled === 'running') return done;
       // A crash loses the memory since the last point: only a person's resume may accept that, not a mere use.
       if (settled === 'crashed' && command === 'use') {
-        return refuse(
-          'vm_lost',
-          'The microVM of the sandbox ended unexpectedly; resume it to go on from its last point.',
-        );
+        return refuse('vm_lost', 'The microVM of the sandbox ended unexpectedly.');
       }
       return settled === 'absent' ? refuse('wrong_state', 'The sandbox never ran.') : start('resume');
     case 'pause':

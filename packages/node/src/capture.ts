@@ -25,9 +25,6 @@ import {
 } from '@space/core';
 import type { Life } from './life.ts';
 
-/** User processes that cannot be frozen within this time (e.g. stuck in the kernel) make the snapshot fail. */
-const FREEZE_TIMEOUT_MS = 2000;
-
 export interface CapturePlan {
   readonly snapshotId: SnapshotId;
   readonly owner: PointManifest['owner'];
@@ -35,6 +32,8 @@ export interface CapturePlan {
   readonly size: PointManifest['size'];
   readonly machine: MachineFacts;
   readonly clock: Clock;
+  /** User processes that do not stand still within this time (e.g. stuck in the kernel) make the capture fail. */
+  readonly freezeTimeoutMs: number;
   /** Throws when the order was superseded; called before each effect. */
   readonly check: () => void;
 }
@@ -61,7 +60,7 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   let deviceState: Uint8Array;
   let takenAt: string;
   try {
-    await guest.freeze(FREEZE_TIMEOUT_MS);
+    await guest.freeze(plan.freezeTimeoutMs);
     stoppedAt = clock.monotonicMs();
     await life.vm.stop();
     takenAt = new Date(clock.now()).toISOString();

@@ -98,7 +98,7 @@ export class Life {
   /** The error that a user should see for one that came out of the channel: what became of the VM explains it best. */
   async explain(thrown: unknown): Promise<AppError> {
     const error = asAppError(thrown);
-    if (error.code !== 'link_lost' && error.code !== 'agent_lost') return error;
+    if (error.code !== 'link_lost' && error.code !== 'agent_lost' && error.code !== 'vm_lost') return error;
     const ended = await Promise.race([
       this.vm.ended,
       new Promise<null>((resolve) => setTimeout(resolve, POST_MORTEM_MS, null)),

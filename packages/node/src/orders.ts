@@ -32,6 +32,10 @@ export interface NodeState {
   admit(sandboxId: SandboxId, life: Life): void;
 }
 
+/** How long user processes may take to stand still: for a snapshot of a sandbox that goes on, and where it ends anyway. */
+const BRIEF_FREEZE_MS = 2_000;
+const PATIENT_FREEZE_MS = 20_000;
+
 type Orders = Pick<
   NodePort,
   'start' | 'snapshot' | 'pause' | 'rewind' | 'destroy' | 'deletePoint' | 'inspect' | 'inspectAll'
@@ -123,7 +127,7 @@ function crashedDisk(order: StartOrder, record: SandboxRecord | undefined) {
 }
 
 async function snapshot(state: NodeState, order: CaptureOrder): Promise<TakenPoint> {
-  const { held, captured } = await captureRunning(state, order);
+  const { held, captured } = await captureRunning(state, order, BRIEF_FREEZE_MS);
   const point = await captured.keepRunning();
   await state.ledger.write(held.vault, { ...held.record, epoch: order.epoch, head: point.snapshotId });
   return point;
@@ -131,7 +135,7 @@ async function snapshot(state: NodeState, order: CaptureOrder): Promise<TakenPoi
 
 async function pause(state: NodeState, order: CaptureOrder): Promise<TakenPoint> {
   const { ledger, machinery } = state;
-  const { held, life, captured } = await captureRunning(state, order);
+  const { held, life, captured } = await captureRunning(state, order, PATIENT_FREEZE_MS);
   let point: TakenPoint;
   try {
     point = await captured.leaveStopped();
@@ -149,9 +153,10 @@ async function rewind(state: NodeState, order: RewindOrder): Promise<{ kept: Tak
   const { vault, record } = ledger.get(order.sandboxId);
   // Before the present is disturbed, the target is known to be good.
   const target = await vault.readPoint(order.to);
-  const present = state.lives.has(order.sandboxId)
-    ? await captureRunning(state, { ...order, snapshotId: order.keepAs })
-    : null;
+  const present =
+    state.lives.has(order.sandboxId) && order.keepAs !== null
+      ? await captureRunning(state, { ...order, snapshotId: order.keepAs }, PATIENT_FREEZE_MS)
+      : null;
   try {
     const kept = present === null ? null : await present.captured.leaveStopped();
     const prepared = await prepareLife(machinery, {
@@ -179,6 +184,7 @@ async function rewind(state: NodeState, order: RewindOrder): Promise<{ kept: Tak
 async function captureRunning(
   state: NodeState,
   order: CaptureOrder,
+  freezeTimeoutMs: number,
 ): Promise<{ held: Held; life: Life; captured: CapturedPoint }> {
   const { ledger, machinery } = state;
   const held = ledger.get(order.sandboxId);
@@ -196,6 +202,7 @@ async function captureRunning(
     size: held.record.size,
     machine: machinery.runtime.machine,
     clock: machinery.clock,
+    freezeTimeoutMs,
     check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
   });
   return { held, life, captured };

@@ -31,6 +31,8 @@ export interface TemplateSource {
 /** Run once before the ready snapshot is taken, so that what they read is in the guest's page cache in every copy. */
 const WARM_UP = ['true', 'ls / >/dev/null', 'python3 -c "print(1)" >/dev/null'];
 
+const FREEZE_TIMEOUT_MS = 20_000;
+
 type ReadyKey = string;
 type BuildStatus = TemplateStatus['ready'][number];
 
@@ -142,6 +144,7 @@ export class ReadySnapshots {
         size,
         machine: machinery.runtime.machine,
         clock: machinery.clock,
+        freezeTimeoutMs: FREEZE_TIMEOUT_MS,
         check: () => undefined,
       });
       await captured.leaveStopped();

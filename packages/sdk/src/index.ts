@@ -35,6 +35,7 @@ export {
   ForkError,
   type ForkOptions,
   type ListOptions,
+  type RewindOptions,
   Sandbox,
   type SandboxFields,
   type Snapshot,

@@ -56,6 +56,11 @@ export interface ForkOptions extends CallOptions {
   readonly from?: Snapshot | string;
 }
 
+export interface RewindOptions extends CallOptions {
+  /** Default true. */
+  readonly keepPresent?: boolean;
+}
+
 /** Some children of a fork could not be made. Those that were made run, and are in `sandboxes`. */
 export class ForkError extends AggregateError {
   override readonly name = 'ForkError';
@@ -190,9 +195,13 @@ export class Sandbox implements AsyncDisposable {
     return sandboxes;
   }
 
-  /** Puts it back to a snapshot. Returns the snapshot that holds what it was: rewind to that to undo. */
-  async rewind(to: Snapshot | string, { signal }: CallOptions = {}): Promise<Snapshot | null> {
-    const call = { method: 'POST', path: `${this.#path}/rewind`, json: { to: referenceOf(to) }, signal } as const;
+  /**
+   * Puts it back to a snapshot. Returns the snapshot that holds what it was: rewind to that to undo. `keepPresent: false`
+   * gives the present up instead, for a sandbox whose processes cannot be made to stand still any more.
+   */
+  async rewind(to: Snapshot | string, { keepPresent, signal }: RewindOptions = {}): Promise<Snapshot | null> {
+    const json = { to: referenceOf(to), keepPresent };
+    const call = { method: 'POST', path: `${this.#path}/rewind`, json, signal } as const;
     const { sandbox, kept } = await this.#transport.json<Rewound>(call);
     this.#fields = sandbox;
     return kept;

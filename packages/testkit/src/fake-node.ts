@@ -171,7 +171,8 @@ export class FakeNode implements NodePort {
     this.#checkEpoch(order);
     const sandbox = this.#get(order.sandboxId);
     const next = this.#newLife(this.#point(order.to).guest.copy());
-    const kept = sandbox.life === null ? null : this.#capture(order.sandboxId, order.keepAs);
+    const { keepAs } = order;
+    const kept = sandbox.life === null || keepAs === null ? null : this.#capture(order.sandboxId, keepAs);
     this.#endLife(sandbox);
     Object.assign(sandbox, { life: next, head: order.to, generation: order.generation, crashed: null });
     await this.faults.at('rewind done');

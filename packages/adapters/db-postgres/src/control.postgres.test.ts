@@ -57,7 +57,7 @@ it('carries a sandbox through its whole life', async () => {
   expect(await exec(id, 'read')).toBe('2');
   const forks = await control.forkSandbox(caller(), { id, count: 8 });
   expect(forks.every((one) => 'sandbox' in one)).toBe(true);
-  const { kept } = await control.rewindSandbox(caller(), { id, to: 'point' });
+  const { kept } = await control.rewindSandbox(caller(), { id, to: 'point', keepPresent: true });
   expect(kept?.parent).not.toBeNull();
   expect(await exec(id, 'read')).toBe('1');
   await control.deleteSandbox(caller(), { id });

@@ -64,20 +64,26 @@ function guestPort(name: string, number: number): string[] {
 const KERNEL_ARGUMENTS = 'console=ttyS0 quiet panic=-1 reboot=triple';
 
 /**
- * Under TCG on a busy host the calibration of the TSC fails and the boot hangs: the kernel is told the rate. Retpolines
- * and the like guard against speculation, which an emulated CPU does not do.
+ * Under TCG the TSC is the host's, and right; but the kernel's watchdog compares it with timer interrupts, which a busy
+ * host delivers late, and would then keep time by those, off by seconds. Retpolines and the like guard against speculation,
+ * which an emulated CPU does not do.
  */
+const TCG_KERNEL_ARGUMENTS = 'mitigations=off no_timer_check tsc=reliable';
+
+/** Under TCG on a busy host the calibration of the TSC fails and the boot hangs: the kernel is told the rate. */
 export function kernelCommandLine(accelerator: Accelerator, tscKhz: number): string {
   if (accelerator === 'kvm') return KERNEL_ARGUMENTS;
   const loopsPerJiffy = Math.floor((tscKhz * 1000) / 250);
-  return `${KERNEL_ARGUMENTS} mitigations=off no_timer_check tsc_early_khz=${tscKhz} lpj=${loopsPerJiffy}`;
+  return `${KERNEL_ARGUMENTS} ${TCG_KERNEL_ARGUMENTS} tsc_early_khz=${tscKhz} lpj=${loopsPerJiffy}`;
 }
 
 export function machineFacts(options: QemuRuntimeOptions): MachineFacts {
+  const kernelArguments =
+    options.accelerator === 'tcg' ? `${KERNEL_ARGUMENTS} ${TCG_KERNEL_ARGUMENTS}` : KERNEL_ARGUMENTS;
   return {
     runtime: 'qemu',
     vmmBuild: options.vmm.digest,
-    machine: `${MACHINE} qboot virtio-mmio(serial-isa,blk,serial[control,traffic]) ${KERNEL_ARGUMENTS}`,
+    machine: `${MACHINE} qboot virtio-mmio(serial-isa,blk,serial[control,traffic]) ${kernelArguments}`,
     cpuModel: options.accelerator === 'tcg' ? TCG_CPU : hostCpu(),
     accelerator: options.accelerator,
     kernelDigest: options.kernel.digest,

@@ -126,13 +126,21 @@ export const forkResults = z
   })
   .meta({ id: 'ForkResults' });
 
-export const rewindBody = z.strictObject({ to: snapshotReference }).meta({ id: 'RewindSandbox' });
+export const rewindBody = z
+  .strictObject({
+    to: snapshotReference,
+    keepPresent: z.boolean().default(true).meta({
+      description:
+        'False gives the present up instead of keeping it: for a sandbox that cannot be snapshotted any more.',
+    }),
+  })
+  .meta({ id: 'RewindSandbox' });
 
 export const rewound = z
   .strictObject({
     sandbox,
     kept: snapshot.nullable().meta({
-      description: 'The state before the rewind: rewind to it to undo. Null when there was no running microVM.',
+      description: 'The state before the rewind: rewind to it to undo. Null when none was kept.',
     }),
   })
   .meta({ id: 'Rewound' });

@@ -73,7 +73,8 @@ export interface CaptureOrder extends Order {
 
 export interface RewindOrder extends Order {
   readonly to: SnapshotId;
-  readonly keepAs: SnapshotId;
+  /** The point that the present is kept as; null: a present that cannot be kept is given up. */
+  readonly keepAs: SnapshotId | null;
   readonly generation: number;
 }
 

@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest';
+import { ConfigError, configFrom } from './config.ts';
+
+describe('configuration', () => {
+  it('has safe defaults', () => {
+    expect(configFrom([], {})).toMatchObject({
+      listen: { host: '127.0.0.1', port: 7070 },
+      dataDir: '/var/lib/space',
+      vault: { kind: 'loop' },
+      newKey: false,
+    });
+  });
+
+  it('takes flags before the environment, and gives null for help', () => {
+    expect(configFrom(['--listen', '[::1]:80'], { SPACE_LISTEN: '127.0.0.1:1' })?.listen).toEqual({
+      host: '::1',
+      port: 80,
+    });
+    expect(configFrom(['--help'], {})).toBeNull();
+  });
+
+  it.each([
+    [['--listen', '0.0.0.0:7070'], 'without TLS'],
+    [['--listen', 'nonsense'], 'HOST:PORT'],
+    [['--listen', '127.0.0.1:70000'], 'HOST:PORT'],
+    [['--data', 'relative'], 'absolute path'],
+    [['--database', 'nope'], 'postgres://'],
+    [['--vault-size', '1'], 'at least 4'],
+    [['--tls-cert', '/x'], 'together'],
+    [['--log-level', 'loud'], 'debug, info'],
+    [['--what'], 'what'],
+  ])('refuses %j with a sentence', (argv, text) => {
+    expect(() => configFrom(argv, {})).toThrow(ConfigError);
+    expect(() => configFrom(argv, {})).toThrow(text);
+  });
+});
