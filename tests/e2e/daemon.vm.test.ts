@@ -1,11 +1,11 @@
 /** The daemon is killed; its VMs run on, and the next daemon takes them up. */
 import { mkdtemp } from 'node:fs/promises';
 import { Sandbox } from '@space/sdk';
-import { startPlatform } from '@space/server';
+import { processesNaming, startPlatform } from '@space/server';
 import { expect, it } from 'vitest';
 import { endDaemon, startDaemon } from './daemon.ts';
 import { ask, placeWitness } from './witness.ts';
-import { processesNaming, removeAll, testConfig } from './world.ts';
+import { removeAll, testConfig } from './world.ts';
 
 it('keeps running sandboxes through a kill -9 of the daemon, and pauses them when it is stopped', async () => {
   const config = testConfig(await mkdtemp('/var/tmp/space-e2e-'));

@@ -9,10 +9,10 @@ import { mkdtemp, readdir } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Sandbox } from '@space/sdk';
-import { type Config, startPlatform } from '@space/server';
+import { type Config, processesNaming, startPlatform } from '@space/server';
 import { expect, it } from 'vitest';
 import { type Daemon, endDaemon, startDaemon } from './daemon.ts';
-import { processesNaming, removeAll, testConfig } from './world.ts';
+import { removeAll, testConfig } from './world.ts';
 
 const ROUNDS = Number(process.env['SPACE_ROUNDS'] ?? (process.env['SPACE_FULL'] === '1' ? 200 : 8));
 const SANDBOXES = 3;

@@ -4,9 +4,10 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Sandbox, SpaceError } from '@space/sdk';
+import { processesNaming } from '@space/server';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ask, placeWitness } from './witness.ts';
-import { makeWorld, processesNaming, type World } from './world.ts';
+import { makeWorld, type World } from './world.ts';
 
 let world: World;
 beforeAll(async () => {

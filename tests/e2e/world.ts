@@ -1,8 +1,7 @@
 /** A whole platform on real microVMs, in a folder of its own; disposing it proves that nothing is left. */
-import { mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { type CreateOptions, Sandbox } from '@space/sdk';
-import { type Config, configFrom, type Platform, startPlatform } from '@space/server';
+import { type Config, configFrom, mountsNaming, type Platform, processesNaming, startPlatform } from '@space/server';
 
 export interface World extends AsyncDisposable {
   readonly platform: Platform;
@@ -51,21 +50,4 @@ export async function removeAll({ dataDir, runDir }: Config): Promise<void> {
   if (left.length > 0) throw new Error(`left over: ${left.join('; ')}`);
   await rm(dataDir, { recursive: true, force: true });
   await rm(runDir, { recursive: true, force: true });
-}
-
-/** Processes other than this one whose command line, working directory or memory map names one of the texts. */
-export async function processesNaming(...texts: readonly string[]): Promise<string[]> {
-  const found: string[] = [];
-  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)) {
-    const read = (file: string) => readFile(join('/proc', pid, file), 'utf8').catch(() => '');
-    const workingDirectory = await readlink(join('/proc', pid, 'cwd')).catch(() => '');
-    const seen = [await read('cmdline'), await read('maps'), workingDirectory].join('\n');
-    if (texts.some((text) => seen.includes(text))) found.push(`process ${pid}`);
-  }
-  return found;
-}
-
-async function mountsNaming(text: string): Promise<string[]> {
-  const lines = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n');
-  return lines.filter((line) => line.includes(text)).map((line) => `mount ${line}`);
 }

@@ -2,9 +2,9 @@
  * The demo's own data folder: made for one run, and removed with all that runs or is mounted in it. The folder's name
  * holds the pid of its run, so that a later run can remove what a killed one left.
  */
-import { mkdtemp, readdir, readFile, readlink, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { type Config, configFrom, type Platform, startPlatform } from '@space/server';
+import { type Config, configFrom, mountsNaming, type Platform, processesNaming, startPlatform } from '@space/server';
 
 export interface DemoFolder {
   readonly path: string;
@@ -33,8 +33,8 @@ export async function removeDemoFolder(folder: DemoFolder): Promise<string[]> {
   const { runDir } = demoConfig(folder);
   await rm(runDir, { recursive: true, force: true });
   return [
-    ...(await processesOf(folder.path, runDir)),
-    ...(await mountsIn(folder.path)),
+    ...(await processesNaming(folder.path, runDir)),
+    ...(await mountsNaming(folder.path)),
     ...(await remains(folder.path)),
   ];
 }
@@ -49,25 +49,6 @@ export async function removeDeadDemos(note: (text: string) => void): Promise<voi
     folder.platform = await startPlatform(demoConfig(folder));
     await removeDemoFolder(folder);
   }
-}
-
-/** Processes whose command line, working directory or memory names the folders. */
-export async function processesOf(...folders: readonly string[]): Promise<string[]> {
-  const found: string[] = [];
-  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
-    if (Number(pid) === process.pid) continue;
-    const texts = await Promise.all(
-      ['cmdline', 'maps'].map((file) => readFile(`/proc/${pid}/${file}`, 'utf8').catch(() => '')),
-    );
-    texts.push(await readlink(`/proc/${pid}/cwd`).catch(() => ''));
-    if (folders.some((folder) => texts.some((text) => text.includes(folder)))) found.push(`process ${pid}`);
-  }
-  return found;
-}
-
-async function mountsIn(folder: string): Promise<string[]> {
-  const mounts = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n');
-  return mounts.filter((line) => line.includes(folder)).map((line) => `mount ${line.split(' ')[4]}`);
 }
 
 async function remains(folder: string): Promise<string[]> {

@@ -1,8 +1,7 @@
 /** The tour itself, over the public SDK and HTTP; only the count of VMM processes is read from the machine. */
 import { listTemplates, Sandbox } from '@space/sdk';
-import type { Platform } from '@space/server';
+import { type Platform, processesNaming } from '@space/server';
 import { addToCounter, isCounting, readCounter, startCounter } from './counter.ts';
-import { processesOf } from './folder.ts';
 import type { Narrator } from './narrator.ts';
 
 const STRIDE = 1_000_000;
@@ -82,10 +81,10 @@ async function diverge(all: readonly Sandbox[], word: string, say: Narrator): Pr
 async function pauseAndWake(platform: Platform, sandbox: Sandbox, word: string, say: Narrator): Promise<void> {
   const { life } = await platform.node.inspect(sandbox.id as Parameters<typeof platform.node.inspect>[0]);
   if (life === null) throw new Error('the sandbox has no microVM');
-  say.claim('one VMM process holds its memory', (await processesOf(`/${life}/`)).length === 1);
+  say.claim('one VMM process holds its memory', (await processesNaming(`/${life}/`)).length === 1);
   const before = await readCounter(sandbox);
   await say.step('pause it', () => sandbox.pause());
-  say.claim('no VMM process is left', (await processesOf(`/${life}/`)).length === 0 && sandbox.status === 'paused');
+  say.claim('no VMM process is left', (await processesNaming(`/${life}/`)).length === 0 && sandbox.status === 'paused');
   const woken = await say.step('wake it by running a command', () => readCounter(sandbox));
   say.claim(
     'its memory is intact',
