@@ -1,5 +1,5 @@
 //! What an errno means to the host. One table: name and gRPC code. A message always starts with the errno's name, so that
-//! the host can tell causes apart without parsing prose.
+//! the host can tell causes apart without parsing prose; for files its own table gives each name one meaning.
 
 use std::io;
 
@@ -7,12 +7,14 @@ use tonic::{Code, Status};
 
 const TABLE: &[(i32, &str, Code)] = &[
     (libc::ENOENT, "ENOENT", Code::NotFound),
-    (libc::ENOTDIR, "ENOTDIR", Code::NotFound),
     (libc::ESRCH, "ESRCH", Code::NotFound),
+    (libc::ENODATA, "ENODATA", Code::NotFound),
     (libc::EACCES, "EACCES", Code::PermissionDenied),
     (libc::EPERM, "EPERM", Code::PermissionDenied),
     (libc::EROFS, "EROFS", Code::FailedPrecondition),
     (libc::EISDIR, "EISDIR", Code::FailedPrecondition),
+    (libc::ENOTDIR, "ENOTDIR", Code::FailedPrecondition),
+    (libc::EXDEV, "EXDEV", Code::FailedPrecondition),
     (libc::ENOTEMPTY, "ENOTEMPTY", Code::FailedPrecondition),
     (libc::EBUSY, "EBUSY", Code::FailedPrecondition),
     (libc::ETXTBSY, "ETXTBSY", Code::FailedPrecondition),
@@ -20,16 +22,17 @@ const TABLE: &[(i32, &str, Code)] = &[
     (libc::ENXIO, "ENXIO", Code::FailedPrecondition),
     (libc::ENODEV, "ENODEV", Code::FailedPrecondition),
     (libc::EOPNOTSUPP, "EOPNOTSUPP", Code::FailedPrecondition),
+    (libc::EFBIG, "EFBIG", Code::FailedPrecondition),
+    (libc::EMLINK, "EMLINK", Code::FailedPrecondition),
     (libc::ENOSPC, "ENOSPC", Code::ResourceExhausted),
     (libc::EDQUOT, "EDQUOT", Code::ResourceExhausted),
-    (libc::EFBIG, "EFBIG", Code::ResourceExhausted),
-    (libc::EMLINK, "EMLINK", Code::ResourceExhausted),
     (libc::EMFILE, "EMFILE", Code::ResourceExhausted),
     (libc::ENFILE, "ENFILE", Code::ResourceExhausted),
     (libc::ENOMEM, "ENOMEM", Code::ResourceExhausted),
     (libc::EAGAIN, "EAGAIN", Code::ResourceExhausted),
     (libc::ENAMETOOLONG, "ENAMETOOLONG", Code::InvalidArgument),
     (libc::E2BIG, "E2BIG", Code::InvalidArgument),
+    (libc::ERANGE, "ERANGE", Code::InvalidArgument),
     (libc::EINVAL, "EINVAL", Code::InvalidArgument),
     (libc::ENOEXEC, "ENOEXEC", Code::InvalidArgument),
     (libc::ELIBBAD, "ELIBBAD", Code::InvalidArgument),

@@ -34,6 +34,26 @@ pub fn requested(who: &str) -> Result<User, Status> {
         .ok_or_else(|| Status::invalid_argument(format!("no such user in the guest: {who:?}")))
 }
 
+/// The uid that a name or a decimal number stands for; a number needs no entry.
+pub fn user_id(who: &str) -> Result<u32, Status> {
+    match number(who.as_bytes()).filter(|uid| *uid != u32::MAX) {
+        Some(uid) => Ok(uid),
+        None => requested(who).map(|user| user.uid),
+    }
+}
+
+/// The gid that a name or a decimal number stands for; a number needs no entry.
+pub fn group_id(which: &str) -> Result<u32, Status> {
+    if let Some(gid) = number(which.as_bytes()).filter(|gid| *gid != u32::MAX) {
+        return Ok(gid);
+    }
+    let text = read_regular(Path::new("/etc/group"), DATABASE_MAX_BYTES)
+        .map_err(|e| crate::errno::status(&e, "/etc/group"))?;
+    let named = |line: &&[u8]| line.split(|b| *b == b':').next() == Some(which.as_bytes());
+    let found = lines(&text).find(named).and_then(parse_group);
+    found.map(|(gid, _)| gid).ok_or_else(|| Status::invalid_argument(format!("no such group in the guest: {which:?}")))
+}
+
 fn find(passwd: &[u8], group: &[u8], who: &[u8]) -> Option<User> {
     let entries = || lines(passwd).filter_map(parse_passwd);
     let mut user = entries().find(|user| user.name == who).or_else(|| {

@@ -3,6 +3,7 @@
  * route table; the server, the OpenAPI document and the clients' types follow from it. Every object is strict: a field
  * or query parameter that is not declared is refused, so that what is accepted is honoured.
  */
+export * from './guest-bytes.ts';
 export * from './limits.ts';
 export * from './openapi.ts';
 export * from './problem.ts';

@@ -25,5 +25,12 @@ export const MAX_EXEC_TIMEOUT_MS = 7 * 24 * 60 * 60 * 1000;
 /** Linux's PATH_MAX less the terminating zero. */
 export const MAX_PATH_LENGTH = 4095;
 
+/** Levels of one listing. */
+export const MAX_LIST_DEPTH = 16;
+
+/** Linux's own limits of extended attributes. */
+export const MAX_XATTR_NAME_LENGTH = 255;
+export const MAX_XATTR_BYTES = 64 * 1024;
+
 export const DEFAULT_PAGE_SIZE = 100;
 export const MAX_PAGE_SIZE = 1000;

@@ -2,7 +2,7 @@
 import type { ErrorCode } from '@space/core';
 import { z } from 'zod';
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /** A JSON body may be left out when every field of it may. */
 export type RequestBody<S extends z.ZodType = z.ZodType> =

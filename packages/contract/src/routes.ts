@@ -3,36 +3,13 @@
  * clients' types are made from it. Each key is the name of the use-case that answers (see `use-cases.ts`).
  */
 import type { ErrorCode } from '@space/core';
-import { bytes, json, ndjson, noBody, nothing, type Route } from './route.ts';
+import { OPERATION, START, USE, WAKES } from './error-groups.ts';
+import { FILE_ROUTES } from './file-routes.ts';
+import { json, ndjson, noBody, nothing, type Route } from './route.ts';
 import * as schemas from './schemas/index.ts';
 
 /** What any route can answer, beside the protocol's own errors. */
 export const COMMON_ERRORS = ['bad_request', 'unavailable', 'internal'] as const satisfies readonly ErrorCode[];
-
-/** What starting a microVM from a snapshot can answer. */
-const START = [
-  'restore_failed',
-  'snapshot_bad',
-  'snapshot_unfit',
-  'insufficient_memory',
-  'insufficient_space',
-  'timed_out',
-] as const satisfies readonly ErrorCode[];
-
-/** What an operation on the lifecycle of one sandbox can answer. */
-const OPERATION = [
-  'not_found',
-  'wrong_state',
-  'operation_in_progress',
-  'superseded',
-] as const satisfies readonly ErrorCode[];
-
-/** What reaching into a sandbox can answer; a paused one is woken first. */
-const USE = [...OPERATION, ...START, 'vm_lost', 'agent_lost', 'link_lost'] as const satisfies readonly ErrorCode[];
-
-const FILE = ['file_not_found', 'file_denied', 'file_wrong_type'] as const satisfies readonly ErrorCode[];
-
-const WAKES = 'Wakes a paused sandbox.';
 
 export const ROUTES = {
   createSandbox: {
@@ -132,60 +109,7 @@ export const ROUTES = {
     status: 204,
     errors: [...USE],
   },
-  readFile: {
-    method: 'GET',
-    path: '/v1/sandboxes/{id}/files',
-    summary: 'Read a file',
-    description:
-      'Headers: Content-Length (absent when the length is not known beforehand, as in /proc), X-Space-File-Size, ' +
-      'X-Space-File-Mode (octal), X-Space-File-Uid, X-Space-File-Gid, Last-Modified. A part is asked for by a Range ' +
-      'header of one range (answered with 206), or by offset and length. A body that is cut short was interrupted: the ' +
-      `connection is then broken off. ${WAKES}`,
-    params: schemas.sandboxParams,
-    query: schemas.readFileQuery,
-    body: noBody,
-    response: bytes,
-    status: 200,
-    errors: [...FILE, ...USE],
-  },
-  writeFile: {
-    method: 'PUT',
-    path: '/v1/sandboxes/{id}/files',
-    summary: 'Write a file',
-    description:
-      'Replaces the file atomically; when it answers, the file is complete and durable. Missing directories are made. ' +
-      `The body is streamed and has no limit but the disk. ${WAKES}`,
-    params: schemas.sandboxParams,
-    query: schemas.writeFileQuery,
-    body: bytes,
-    response: json(schemas.writtenFile),
-    status: 200,
-    errors: ['guest_full', ...FILE, ...USE],
-  },
-  statFile: {
-    method: 'GET',
-    path: '/v1/sandboxes/{id}/files/stat',
-    summary: 'What a path is; a symlink is followed',
-    description: WAKES,
-    params: schemas.sandboxParams,
-    query: schemas.filePathQuery,
-    body: noBody,
-    response: json(schemas.fileEntry),
-    status: 200,
-    errors: [...FILE, ...USE],
-  },
-  listFiles: {
-    method: 'GET',
-    path: '/v1/sandboxes/{id}/files/list',
-    summary: 'Stream the entries of a directory, in byte order of their names; symlinks are not followed',
-    description: WAKES,
-    params: schemas.sandboxParams,
-    query: schemas.filePathQuery,
-    body: noBody,
-    response: ndjson(schemas.listEvent, ['end', 'error']),
-    status: 200,
-    errors: [...FILE, ...USE],
-  },
+  ...FILE_ROUTES,
   pauseSandbox: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/pause',

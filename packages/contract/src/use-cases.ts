@@ -9,7 +9,16 @@
  * - The caller's signal aborts when nobody waits for the answer any longer. Streams then end. A lifecycle operation that
  *   has begun goes on to its end.
  */
-import type { ApiKeyId, AppError, FileStatus, ProcessEvent, ProcessExit } from '@space/core';
+import type {
+  ApiKeyId,
+  AppError,
+  FileStatus,
+  GuestBytes,
+  ListedFile,
+  ProcessEvent,
+  ProcessExit,
+  WatchEvent,
+} from '@space/core';
 import type {
   Capabilities,
   Input,
@@ -70,7 +79,19 @@ export interface UseCases {
     body: AsyncIterable<Uint8Array>,
   ): Promise<{ readonly sizeBytes: number; readonly sha256: string }>;
   statFile(caller: Caller, input: Input<'statFile'>): Promise<FileStatus>;
-  listFiles(caller: Caller, input: Input<'listFiles'>): AsyncIterable<FileStatus>;
+  listFiles(caller: Caller, input: Input<'listFiles'>): AsyncIterable<ListedFile>;
+  makeDirectory(caller: Caller, input: Input<'makeDirectory'>): Promise<FileStatus>;
+  moveFile(caller: Caller, input: Input<'moveFile'>): Promise<void>;
+  /** How many entries were removed. */
+  removeFile(caller: Caller, input: Input<'removeFile'>): Promise<number>;
+  setFileAttributes(caller: Caller, input: Input<'setFileAttributes'>): Promise<FileStatus>;
+  makeSymlink(caller: Caller, input: Input<'makeSymlink'>): Promise<FileStatus>;
+  listXattrs(caller: Caller, input: Input<'listXattrs'>): Promise<readonly GuestBytes[]>;
+  getXattr(caller: Caller, input: Input<'getXattr'>): Promise<Uint8Array>;
+  setXattr(caller: Caller, input: Input<'setXattr'>): Promise<void>;
+  removeXattr(caller: Caller, input: Input<'removeXattr'>): Promise<void>;
+  /** Starts with `ready`. */
+  watchFiles(caller: Caller, input: Input<'watchFiles'>): AsyncIterable<WatchEvent>;
 
   pauseSandbox(caller: Caller, input: Input<'pauseSandbox'>): Promise<Sandbox>;
   resumeSandbox(caller: Caller, input: Input<'resumeSandbox'>): Promise<Sandbox>;

@@ -33,12 +33,23 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   takeSnapshot: { name: 'a', note: 'b' },
   forkSandbox: { count: 2 },
   rewindSandbox: { to: 'a' },
+  makeDirectory: { path: 'a', parents: true, mode: '700' },
+  moveFile: { from: 'a', toBase64: '/w==', overwrite: false },
+  setFileAttributes: { path: 'a', mode: '0000', owner: 'root', group: '5' },
+  makeSymlink: { path: 'a', target: '..' },
+  setXattr: { path: 'a', name: 'user.a', value: '' },
 };
 const QUERIES: Readonly<Partial<Record<RouteName, object>>> = {
   readFile: { path: 'a' },
   writeFile: { path: 'a' },
   statFile: { path: 'a' },
   listFiles: { path: 'a' },
+  headFile: { path: 'a' },
+  removeFile: { path: 'a', recursive: 'true' },
+  listXattrs: { path: 'a' },
+  getXattr: { path: 'a', name: 'user.a' },
+  removeXattr: { pathBase64: '_w', nameBase64: '_w==' },
+  watchFiles: { path: 'a', recursive: 'false' },
 };
 
 describe('the route table', () => {
@@ -48,7 +59,7 @@ describe('the route table', () => {
   });
 
   test('has a use-case for each route but those that the server answers itself', () => {
-    type Own = 'getHealth' | 'getReadiness' | 'getOpenApi';
+    type Own = 'getHealth' | 'getReadiness' | 'getOpenApi' | 'headFile';
     expectTypeOf<Exclude<keyof UseCases, 'readiness'>>().toEqualTypeOf<Exclude<RouteName, Own>>();
   });
 
@@ -169,6 +180,19 @@ describe('names and text', () => {
     }
     expect(limit('1000').data).toEqual({ limit: 1000 });
     expect(schemas.pageQuery.parse({})).toEqual({ limit: 100 });
+  });
+
+  test('a path is text, or bytes in base64, and never both or neither', () => {
+    const query = (given: object) => schemas.statFileQuery.safeParse(given);
+    for (const base64 of ['YS//', 'YS__', '_w', '/w==']) {
+      expect(query({ pathBase64: base64 }).data?.pathBase64).toEqual(Uint8Array.from(Buffer.from(base64, 'base64')));
+    }
+    for (const bad of ['', 'a', 'a===', 'a b', 'YQ=a', 'YQA', 'YQAA', '_w='.repeat(2), 'A'.repeat(6000)]) {
+      expect(query({ pathBase64: bad }).success, bad).toBe(false);
+    }
+    expect(query({}).success).toBe(false);
+    expect(query({ path: 'a', pathBase64: 'YQ' }).success).toBe(false);
+    expect(schemas.moveFileBody.safeParse({ from: 'a', fromBase64: 'YQ', to: 'b' }).success).toBe(false);
   });
 
   test('a mode is octal', () => {

@@ -8,6 +8,7 @@ import { verifyApiKey } from './api-keys.ts';
 import { Nursery } from './birth.ts';
 import { Driver } from './driver.ts';
 import { Effects } from './effects.ts';
+import { FileUseCases } from './file-use-cases.ts';
 import { GuestUseCases } from './guest-use-cases.ts';
 import { LifecycleUseCases } from './lifecycle-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
@@ -36,6 +37,7 @@ export function createControl(ports: ControlPorts): Control {
   const machinery = { ports, driver, effects, nursery, pins };
   const sandboxes = new LifecycleUseCases(machinery);
   const guests = new GuestUseCases(machinery, sandboxes);
+  const files = new FileUseCases(machinery, sandboxes);
   const snapshots = new SnapshotUseCases(machinery, sandboxes);
   const watch = new Watch(ports, reconciler, driver);
 
@@ -52,10 +54,20 @@ export function createControl(ports: ControlPorts): Control {
     exec: (caller, input) => guests.exec(caller, input),
     listProcesses: (caller, input) => guests.listProcesses(caller, input),
     signalProcess: (caller, input) => guests.signalProcess(caller, input),
-    readFile: (caller, input) => guests.readFile(caller, input),
-    writeFile: (caller, input, body) => guests.writeFile(caller, input, body),
-    statFile: (caller, input) => guests.statFile(caller, input),
-    listFiles: (caller, input) => guests.listFiles(caller, input),
+    readFile: (caller, input) => files.readFile(caller, input),
+    writeFile: (caller, input, body) => files.writeFile(caller, input, body),
+    statFile: (caller, input) => files.statFile(caller, input),
+    listFiles: (caller, input) => files.listFiles(caller, input),
+    makeDirectory: (caller, input) => files.makeDirectory(caller, input),
+    moveFile: (caller, input) => files.moveFile(caller, input),
+    removeFile: (caller, input) => files.removeFile(caller, input),
+    setFileAttributes: (caller, input) => files.setFileAttributes(caller, input),
+    makeSymlink: (caller, input) => files.makeSymlink(caller, input),
+    listXattrs: (caller, input) => files.listXattrs(caller, input),
+    getXattr: (caller, input) => files.getXattr(caller, input),
+    setXattr: (caller, input) => files.setXattr(caller, input),
+    removeXattr: (caller, input) => files.removeXattr(caller, input),
+    watchFiles: (caller, input) => files.watchFiles(caller, input),
     getTimeline: (caller, input) => snapshots.getTimeline(caller, input),
     listSnapshots: (caller, input) => snapshots.listSnapshots(caller, input),
     getSnapshot: (caller, input) => snapshots.getSnapshot(caller, input),

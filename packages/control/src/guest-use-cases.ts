@@ -1,29 +1,21 @@
-/** The use-cases that reach into a sandbox. All but the list of processes wake a paused one. */
-import {
-  type Caller,
-  type ExecEvent,
-  type Input,
-  type OpenFile,
-  type ProcessList,
-  SHELL_ARGV,
-  SIGNALS,
-} from '@space/contract';
-import { AppError, type FileStatus, type GuestCommand, newId, type SandboxId } from '@space/core';
+/** The use-cases of commands in a sandbox. All but the list of processes wake a paused one. */
+import { type Caller, type ExecEvent, type Input, type ProcessList, SHELL_ARGV, SIGNALS } from '@space/contract';
+import { AppError, type GuestCommand, newId } from '@space/core';
+import { Awake, MAX_WAKES, wasPaused } from './awake.ts';
 import { runCommand } from './exec.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox } from './records.ts';
 import { stoppable } from './streams.ts';
 
-/** A pause may come between the wake and the call; after so many in a row the caller is told. */
-const MAX_WAKES = 3;
-
 export class GuestUseCases {
   readonly #machinery: Machinery;
   readonly #sandboxes: LifecycleUseCases;
+  readonly #awake: Awake;
 
   constructor(machinery: Machinery, sandboxes: LifecycleUseCases) {
     this.#machinery = machinery;
     this.#sandboxes = sandboxes;
+    this.#awake = new Awake(machinery, sandboxes);
   }
 
   exec(caller: Caller, input: Input<'exec'>): AsyncIterable<ExecEvent> {
@@ -39,41 +31,15 @@ export class GuestUseCases {
   }
 
   async signalProcess({ signal }: Caller, input: Input<'signalProcess'>): Promise<void> {
-    await this.#awake(input.id, signal, (id) =>
+    await this.#awake.use(input.id, signal, (id) =>
       this.#machinery.ports.node.signalTree(id, input.processId, SIGNALS[input.signal]),
     );
-  }
-
-  readFile({ signal }: Caller, { id, ...file }: Input<'readFile'>): Promise<OpenFile> {
-    return this.#awake(id, signal, (sandboxId) => this.#machinery.ports.node.readFile(sandboxId, file, signal));
-  }
-
-  async writeFile({ signal }: Caller, { id, ...file }: Input<'writeFile'>, body: AsyncIterable<Uint8Array>) {
-    // The body can be read once, so a second attempt is the caller's.
-    const { id: sandboxId } = await this.#wake(id, signal);
-    return this.#machinery.ports.node.writeFile(sandboxId, file, body, signal);
-  }
-
-  statFile({ signal }: Caller, { id, ...file }: Input<'statFile'>): Promise<FileStatus> {
-    return this.#awake(id, signal, (sandboxId) => this.#machinery.ports.node.stat(sandboxId, file));
-  }
-
-  listFiles(caller: Caller, { id, ...directory }: Input<'listFiles'>): AsyncIterable<FileStatus> {
-    const { node } = this.#machinery.ports;
-    const wake = (signal: AbortSignal) => this.#wake(id, signal);
-    return stoppable(caller.signal, async function* (signal) {
-      const sandbox = await wake(signal);
-      for await (const entry of node.list(sandbox.id, directory)) {
-        signal.throwIfAborted();
-        yield entry;
-      }
-    });
   }
 
   async *#exec(input: Input<'exec'>, signal: AbortSignal): AsyncGenerator<ExecEvent, void> {
     const { node, chance } = this.#machinery.ports;
     for (let wakes = 1; ; wakes++) {
-      const sandbox = await this.#wake(input.id, signal);
+      const sandbox = await this.#awake.wake(input.id, signal);
       const command = commandOf(sandbox, input, newId('process', chance));
       let started = false;
       try {
@@ -87,29 +53,6 @@ export class GuestUseCases {
       }
     }
   }
-
-  async #awake<T>(reference: string, signal: AbortSignal, use: (sandboxId: SandboxId) => Promise<T>): Promise<T> {
-    for (let wakes = 1; ; wakes++) {
-      const { id } = await this.#wake(reference, signal);
-      try {
-        return await use(id);
-      } catch (thrown) {
-        if (wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
-      }
-    }
-  }
-
-  async #wake(reference: string, signal: AbortSignal): Promise<RecordedSandbox> {
-    const { driver, effects } = this.#machinery;
-    const { id } = await this.#sandboxes.find(reference);
-    const { sandbox } = await driver.perform(id, 'use', effects.resume(), signal);
-    return sandbox;
-  }
-}
-
-/** Nothing was done: the node refuses before it acts when nothing runs. */
-function wasPaused(thrown: unknown): boolean {
-  return thrown instanceof AppError && thrown.code === 'wrong_state';
 }
 
 function commandOf(sandbox: RecordedSandbox, input: Input<'exec'>, processId: GuestCommand['processId']): GuestCommand {

@@ -8,6 +8,7 @@ export * from './lifecycle.ts';
 export * from './manifest.ts';
 export * from './ports/clock.ts';
 export * from './ports/guest.ts';
+export * from './ports/guest-files.ts';
 export * from './ports/node.ts';
 export * from './ports/runtime.ts';
 export * from './ports/vault.ts';

@@ -4,14 +4,14 @@
  */
 import { buildOpenApi, type ForkResults, type RouteName } from '@space/contract';
 import type { Call } from './call.ts';
-import { receiveFile, sendFile } from './files.ts';
+import { FILE_ANSWERS } from './file-answers.ts';
 import { sendEvents } from './ndjson.ts';
-import { toExecWireEvent, toFileEntry } from './wire.ts';
+import { toExecWireEvent } from './wire.ts';
 
 /** The body of the answer; or, when the answer was streamed, nothing. */
 type Answer = { readonly body?: unknown; readonly status?: number } | 'streamed';
 
-type Answers = { readonly [N in RouteName]: (call: Call<N>) => Promise<Answer> };
+export type Answers = { readonly [N in RouteName]: (call: Call<N>) => Promise<Answer> };
 
 export const ANSWERS: Answers = {
   createSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.createSandbox(caller, input) }),
@@ -32,16 +32,7 @@ export const ANSWERS: Answers = {
     return {};
   },
 
-  readFile: async (call) => {
-    await sendFile(call);
-    return 'streamed';
-  },
-  writeFile: async (call) => ({ body: await receiveFile(call) }),
-  statFile: async ({ useCases, caller, input }) => ({ body: toFileEntry(await useCases.statFile(caller, input)) }),
-  listFiles: async (call) => {
-    await sendEvents('listFiles', call, listingOf(call));
-    return 'streamed';
-  },
+  ...FILE_ANSWERS,
 
   pauseSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.pauseSandbox(caller, input) }),
   resumeSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.resumeSandbox(caller, input) }),
@@ -81,13 +72,6 @@ async function fork({ useCases, caller, input, server }: Call<'forkSandbox'>): P
       'error' in result ? { problem: server.explain(result.error, caller.requestId) } : { sandbox: result.sandbox },
     ),
   };
-}
-
-async function* listingOf({ useCases, caller, input }: Call<'listFiles'>) {
-  for await (const status of useCases.listFiles(caller, input)) {
-    yield { type: 'entry', entry: toFileEntry(status) } as const;
-  }
-  yield { type: 'end' } as const;
 }
 
 async function* map<A, B>(items: AsyncIterable<A>, change: (item: A) => B): AsyncGenerator<B> {

@@ -1,9 +1,10 @@
 /** File bodies, down and up. */
-import type { OpenFile, WrittenFile } from '@space/contract';
+import { givenBytes, type OpenFile, type WrittenFile } from '@space/contract';
 import type { FileStatus } from '@space/core';
 import { AppError } from '@space/core';
 import { readBody } from './body.ts';
 import type { Call } from './call.ts';
+import { toldPath } from './file-wire.ts';
 import { ClientGone, discard, itemsOf, type Opened, open, write } from './outgoing.ts';
 import { contentRange, type Part, parseRange, partOf } from './range.ts';
 import { toInstant, toOctal } from './wire.ts';
@@ -24,6 +25,15 @@ export async function sendFile(call: Call<'readFile'>): Promise<void> {
     throw error;
   }
   await sendBytes(call, body, sizeBytes === 0 ? undefined : part);
+}
+
+/** As `sendFile`, without opening the file. */
+export async function sendHead({ useCases, caller, input, response }: Call<'headFile'>): Promise<void> {
+  const status = await useCases.statFile(caller, input);
+  if (status.type !== 'file') throw new AppError('file_wrong_type', 'It is not a regular file.');
+  const length = status.sizeBytes === 0 ? {} : { 'content-length': status.sizeBytes };
+  response.writeHead(200, { ...headersOf(status), ...length });
+  response.end();
 }
 
 interface AskedPart {
@@ -84,5 +94,6 @@ async function sendBytes(call: Call<'readFile'>, body: Opened<Uint8Array>, part:
 export async function receiveFile(call: Call<'writeFile'>): Promise<WrittenFile> {
   const body = readBody(call.request, { idleMs: call.server.uploadIdleMs });
   const written = await call.useCases.writeFile(call.caller, call.input, body);
-  return { path: call.input.path, sizeBytes: written.sizeBytes, sha256: written.sha256 };
+  const { path, pathBase64 } = call.input;
+  return { ...toldPath(givenBytes(path, pathBase64)), sizeBytes: written.sizeBytes, sha256: written.sha256 };
 }

@@ -1,19 +1,6 @@
 /** From the domain's shapes to those of the wire. */
-import { type ExecEvent, type ExecWireEvent, type FileEntry, signalNameOf } from '@space/contract';
-import { type FileStatus, unreachable } from '@space/core';
-
-export function toFileEntry(status: FileStatus): FileEntry {
-  return {
-    name: status.name,
-    type: status.type,
-    sizeBytes: status.sizeBytes,
-    mode: toOctal(status.mode),
-    uid: status.uid,
-    gid: status.gid,
-    modifiedAt: toInstant(status.modifiedMs).toISOString(),
-    linkTarget: status.linkTarget ?? null,
-  };
-}
+import { type ExecEvent, type ExecWireEvent, signalNameOf } from '@space/contract';
+import { unreachable } from '@space/core';
 
 export function toOctal(mode: number): string {
   return (mode & 0o7777).toString(8).padStart(4, '0');

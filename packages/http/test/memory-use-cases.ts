@@ -3,22 +3,23 @@
  * handful of words (`COMMANDS` below).
  */
 import { createHash, randomBytes } from 'node:crypto';
-import type {
-  Caller,
-  ExecEvent,
-  ForkResult,
-  Input,
-  OpenFile,
-  ProcessList,
-  Readiness,
-  Rewound,
-  Sandbox,
-  SandboxDetail,
-  SandboxList,
-  Snapshot,
-  SnapshotList,
-  TemplateList,
-  UseCases,
+import {
+  type Caller,
+  type ExecEvent,
+  type ForkResult,
+  givenBytes,
+  type Input,
+  type OpenFile,
+  type ProcessList,
+  type Readiness,
+  type Rewound,
+  type Sandbox,
+  type SandboxDetail,
+  type SandboxList,
+  type Snapshot,
+  type SnapshotList,
+  type TemplateList,
+  type UseCases,
 } from '@space/contract';
 import {
   AppError,
@@ -30,6 +31,7 @@ import {
   SIZE_LIMITS,
   type SnapshotId,
 } from '@space/core';
+import { FakeFiles } from '@space/testkit';
 
 const chance = { bytes: (count: number) => randomBytes(count) };
 const bytesOf = (text: string) => new TextEncoder().encode(text);
@@ -37,7 +39,7 @@ const bytesOf = (text: string) => new TextEncoder().encode(text);
 interface Stored {
   sandbox: Sandbox;
   env: Record<string, string>;
-  files: Map<string, { bytes: Uint8Array; mode: number }>;
+  files: FakeFiles;
 }
 
 type Command = (context: {
@@ -164,49 +166,78 @@ export class MemoryUseCases implements UseCases {
     this.signals.push(`${input.processId satisfies ProcessId} ${input.signal}`);
   }
 
-  async readFile(_caller: Caller, input: Input<'readFile'>): Promise<OpenFile> {
-    if (input.path === '/broken') return { status: statusOf('broken', 100, 0o600), body: chunksOf(new Uint8Array(50)) };
-    if (input.path === '/proc/x')
-      return { status: statusOf('x', 0, 0o444), body: chunksOf(bytesOf('from the kernel')) };
-    if (input.path === '/endless') return { status: statusOf('endless', 2 ** 40, 0o644), body: this.#endlessBytes() };
-    const file = this.#file(input.id, input.path);
-    const { offset = 0, length = file.bytes.length } = input;
-    return {
-      status: statusOf(input.path, file.bytes.length, file.mode),
-      body: chunksOf(file.bytes.subarray(offset, offset + length)),
-    };
+  async readFile(_caller: Caller, { id, path, pathBase64, ...range }: Input<'readFile'>): Promise<OpenFile> {
+    if (path === '/broken') return { status: statusOf('broken', 100, 0o600), body: chunksOf(new Uint8Array(50)) };
+    if (path === '/proc/x') return { status: statusOf('x', 0, 0o444), body: chunksOf(bytesOf('from the kernel')) };
+    if (path === '/endless') return { status: statusOf('endless', 2 ** 40, 0o644), body: this.#endlessBytes() };
+    return this.#get(id).files.readFile({ ...range, path: givenBytes(path, pathBase64) });
   }
 
   async writeFile(caller: Caller, input: Input<'writeFile'>, body: AsyncIterable<Uint8Array>) {
-    const stored = this.#get(input.id);
-    if (input.path === '/full') throw new AppError('guest_full', 'no space');
-    const hash = createHash('sha256');
-    const chunks: Uint8Array[] = [];
-    let sizeBytes = 0;
+    const { id, path, pathBase64, ...options } = input;
+    const { files } = this.#get(id);
+    if (path === '/full') throw new AppError('guest_full', 'no space');
+    const sink = path === '/dev/null' ? drained(body) : undefined;
     try {
-      for await (const chunk of body) {
-        hash.update(chunk);
-        sizeBytes += chunk.length;
-        if (input.path !== '/dev/null') chunks.push(chunk);
-      }
+      if (sink !== undefined) return await sink;
+      const chunks = await Array.fromAsync(body);
+      caller.signal.throwIfAborted();
+      return await files.writeFile({ ...options, path: givenBytes(path, pathBase64) }, chunksOf(Buffer.concat(chunks)));
     } catch (error) {
       this.seen.writeFailed += 1;
       throw error;
     }
-    caller.signal.throwIfAborted();
-    stored.files.set(input.path, { bytes: Buffer.concat(chunks), mode: input.mode ?? 0o644 });
-    return { sizeBytes, sha256: hash.digest('hex') };
   }
 
-  async statFile(_caller: Caller, input: Input<'statFile'>): Promise<FileStatus> {
-    const file = this.#file(input.id, input.path);
-    return statusOf(input.path, file.bytes.length, file.mode);
+  async statFile(_caller: Caller, { id, path, pathBase64, ...rest }: Input<'statFile'>): Promise<FileStatus> {
+    return this.#get(id).files.stat({ ...rest, path: givenBytes(path, pathBase64) });
   }
 
-  async *listFiles(_caller: Caller, input: Input<'listFiles'>): AsyncGenerator<FileStatus> {
-    const { files } = this.#get(input.id);
-    if (input.path === '/missing') throw new AppError('file_not_found', 'no such directory');
-    for (const [path, file] of files) yield statusOf(path, file.bytes.length, file.mode);
+  listFiles(_caller: Caller, { id, path, pathBase64, ...rest }: Input<'listFiles'>) {
+    return this.#get(id).files.list({ ...rest, path: givenBytes(path, pathBase64) });
+  }
+
+  async makeDirectory(_caller: Caller, { id, path, pathBase64, ...rest }: Input<'makeDirectory'>) {
+    return this.#get(id).files.makeDirectory({ ...rest, path: givenBytes(path, pathBase64) });
+  }
+
+  async moveFile(_caller: Caller, { id, from, fromBase64, to, toBase64, ...rest }: Input<'moveFile'>) {
+    const move = { ...rest, from: givenBytes(from, fromBase64), to: givenBytes(to, toBase64) };
+    return this.#get(id).files.moveFile(move);
+  }
+
+  async removeFile(_caller: Caller, { id, path, pathBase64, ...rest }: Input<'removeFile'>) {
+    return this.#get(id).files.removeFile({ ...rest, path: givenBytes(path, pathBase64) });
+  }
+
+  async setFileAttributes(_caller: Caller, { id, path, pathBase64, ...rest }: Input<'setFileAttributes'>) {
+    return this.#get(id).files.setAttributes({ ...rest, path: givenBytes(path, pathBase64) });
+  }
+
+  async makeSymlink(_caller: Caller, input: Input<'makeSymlink'>) {
+    const { id, path, pathBase64, target, targetBase64 } = input;
+    const link = { path: givenBytes(path, pathBase64), target: givenBytes(target, targetBase64) };
+    return this.#get(id).files.makeSymlink(link);
+  }
+
+  async listXattrs(_caller: Caller, { id, path, pathBase64 }: Input<'listXattrs'>) {
+    return this.#get(id).files.xattrs({ path: givenBytes(path, pathBase64) });
+  }
+
+  async getXattr(_caller: Caller, input: Input<'getXattr'>) {
+    return this.#get(input.id).files.xattr(attributeOf(input));
+  }
+
+  async setXattr(_caller: Caller, input: Input<'setXattr'>) {
+    return this.#get(input.id).files.setXattr(attributeOf(input), input.value);
+  }
+
+  async removeXattr(_caller: Caller, input: Input<'removeXattr'>) {
+    return this.#get(input.id).files.removeXattr(attributeOf(input));
+  }
+
+  watchFiles({ signal }: Caller, { id, path, pathBase64, ...rest }: Input<'watchFiles'>) {
+    return this.#get(id).files.watch({ ...rest, path: givenBytes(path, pathBase64) }, signal);
   }
 
   async pauseSandbox(_caller: Caller, { id }: Input<'pauseSandbox'>): Promise<Sandbox> {
@@ -336,12 +367,6 @@ export class MemoryUseCases implements UseCases {
     return found;
   }
 
-  #file(id: string, path: string) {
-    const file = this.#get(id).files.get(path);
-    if (file === undefined) throw new AppError('file_not_found', 'no such file');
-    return file;
-  }
-
   #snapshot(reference: string): Snapshot {
     const found = this.snapshots.get(reference) ?? [...this.snapshots.values()].find(({ name }) => name === reference);
     if (found === undefined) throw new AppError('not_found', 'There is no such snapshot.');
@@ -364,7 +389,7 @@ export class MemoryUseCases implements UseCases {
       metadata,
       crash: null,
     };
-    const stored: Stored = { sandbox, env, files: new Map() };
+    const stored: Stored = { sandbox, env, files: new FakeFiles() };
     this.sandboxes.set(sandbox.id, stored);
     return stored;
   }
@@ -396,6 +421,22 @@ export class MemoryUseCases implements UseCases {
     this.#change(id, { head: snapshotId });
     return snapshot;
   }
+}
+
+function attributeOf(input: Input<'getXattr'>) {
+  const { path, pathBase64, name, nameBase64 } = input;
+  return { path: givenBytes(path, pathBase64), name: givenBytes(name, nameBase64) };
+}
+
+/** Takes a body of any size and keeps none of it. */
+async function drained(body: AsyncIterable<Uint8Array>) {
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  for await (const chunk of body) {
+    hash.update(chunk);
+    sizeBytes += chunk.length;
+  }
+  return { sizeBytes, sha256: hash.digest('hex') };
 }
 
 async function* chunksOf(bytes: Uint8Array, size = 64 * 1024): AsyncGenerator<Uint8Array> {

@@ -150,7 +150,7 @@ describe('files', () => {
     const url = `${path}/files?path=${encodeURIComponent('/a b+ü%/ß')}`;
     const put = await world.fetch(`${url}&mode=750`, { method: 'PUT', body: bytes });
     const sha256 = createHash('sha256').update(bytes).digest('hex');
-    expect(await put.json()).toEqual({ path: '/a b+ü%/ß', sizeBytes: bytes.length, sha256 });
+    expect(await put.json()).toEqual({ path: '/a b+ü%/ß', pathBase64: null, sizeBytes: bytes.length, sha256 });
     const got = await world.fetch(url);
     expect(Object.fromEntries(got.headers)).toMatchObject({
       'content-length': String(bytes.length),
@@ -161,7 +161,17 @@ describe('files', () => {
     });
     expect(Buffer.from(await got.arrayBuffer()).equals(bytes)).toBe(true);
     expect(await (await world.fetch(url.replace('/files', '/files/stat'))).json()).toMatchObject({ mode: '0750' });
-    expect(await eventsOf(await world.fetch(`${path}/files/list?path=/`))).toMatchObject([
+    const head = await world.fetch(url, { method: 'HEAD' });
+    expect(head.status).toBe(200);
+    expect(Object.fromEntries(head.headers)).toMatchObject({
+      'content-length': String(bytes.length),
+      'accept-ranges': 'bytes',
+      'x-space-file-mode': '0750',
+    });
+    expect((await world.fetch(`${path}/files?path=/none`, { method: 'HEAD' })).status).toBe(404);
+    expect((await world.fetch(`${path}/files?path=/`, { method: 'HEAD' })).status).toBe(409);
+    const directory = encodeURIComponent('/a b+ü%');
+    expect(await eventsOf(await world.fetch(`${path}/files/list?path=${directory}`))).toMatchObject([
       { type: 'entry', entry: { name: 'ß' } },
       { type: 'end' },
     ]);

@@ -1,8 +1,8 @@
 /** Calls that go through a running life to its agent. An error of the channel is explained by what became of the VM. */
-import type { Guest, NodePort, SandboxId } from '@space/core';
+import type { Guest, NodeFiles, NodePort, SandboxId } from '@space/core';
 import type { Life } from './life.ts';
 
-type GuestCalls = Pick<NodePort, 'exec' | 'signalTree' | 'processes' | 'readFile' | 'writeFile' | 'stat' | 'list'>;
+type GuestCalls = Pick<NodePort, 'exec' | 'signalTree' | 'processes'> & NodeFiles;
 
 export function guestCalls(lifeOf: (sandboxId: SandboxId) => Life): GuestCalls {
   async function call<T>(sandboxId: SandboxId, action: (guest: Guest) => Promise<T>): Promise<T> {
@@ -42,5 +42,15 @@ export function guestCalls(lifeOf: (sandboxId: SandboxId) => Life): GuestCalls {
     writeFile: (sandboxId, file, body, signal) => call(sandboxId, (guest) => guest.writeFile(file, body, signal)),
     stat: (sandboxId, file) => call(sandboxId, (guest) => guest.stat(file)),
     list: (sandboxId, directory) => stream(sandboxId, (guest) => guest.list(directory)),
+    makeDirectory: (sandboxId, directory) => call(sandboxId, (guest) => guest.makeDirectory(directory)),
+    moveFile: (sandboxId, move) => call(sandboxId, (guest) => guest.moveFile(move)),
+    removeFile: (sandboxId, file, signal) => call(sandboxId, (guest) => guest.removeFile(file, signal)),
+    setAttributes: (sandboxId, attributes) => call(sandboxId, (guest) => guest.setAttributes(attributes)),
+    makeSymlink: (sandboxId, link) => call(sandboxId, (guest) => guest.makeSymlink(link)),
+    xattrs: (sandboxId, file) => call(sandboxId, (guest) => guest.xattrs(file)),
+    xattr: (sandboxId, attribute) => call(sandboxId, (guest) => guest.xattr(attribute)),
+    setXattr: (sandboxId, attribute, value) => call(sandboxId, (guest) => guest.setXattr(attribute, value)),
+    removeXattr: (sandboxId, attribute) => call(sandboxId, (guest) => guest.removeXattr(attribute)),
+    watch: (sandboxId, directory, signal) => stream(sandboxId, (guest) => guest.watch(directory, signal)),
   };
 }

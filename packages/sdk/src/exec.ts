@@ -2,6 +2,7 @@
 import type { ExecWireEvent, ProcessList, Request } from '@space/contract';
 import { Capture } from './capture.ts';
 import { readEvents } from './lines.ts';
+import { fromBase64 } from './paths.ts';
 import type { CallOptions, Transport } from './transport.ts';
 
 export type SignalName = Request<'signalProcess'>['signal'];
@@ -121,11 +122,4 @@ class Output {
   #tell(text: string): void {
     if (text !== '') this.#onText?.(text);
   }
-}
-
-function fromBase64(text: string): Uint8Array {
-  const binary = atob(text);
-  const bytes = new Uint8Array(binary.length);
-  for (let index = 0; index < binary.length; index += 1) bytes[index] = binary.charCodeAt(index);
-  return bytes;
 }

@@ -20,7 +20,22 @@ export {
   type RunResult,
   type SignalName,
 } from './exec.ts';
-export type { FileContent, FileEntry, FileOptions, Files, ReadOptions, WriteOptions, WrittenFile } from './files.ts';
+export type {
+  DirectoryOptions,
+  FileContent,
+  FileEntry,
+  FileOptions,
+  Files,
+  FollowOptions,
+  ListOptions as ListFilesOptions,
+  MoveOptions,
+  ReadOptions,
+  RemoveOptions,
+  WatchOptions,
+  WriteOptions,
+  WrittenFile,
+} from './files.ts';
+export type { FilePath } from './paths.ts';
 export {
   type Capabilities,
   deleteSnapshot,
@@ -42,3 +57,5 @@ export {
   type SnapshotOptions,
 } from './sandbox.ts';
 export type { CallOptions, ConnectionOptions } from './transport.ts';
+export type { WatchEvent } from './watch.ts';
+export type { Xattrs } from './xattrs.ts';

@@ -212,8 +212,65 @@ describe('files', () => {
     expect(await files.read('/ü & b.txt', { offset: 3, length: 2 })).toBe('gr');
     const stream = await files.readStream('/ü & b.txt');
     expect(await new Response(stream).text()).toBe('grüße');
-    expect((await files.list('/')).map(({ name }) => name)).toEqual(['ü & b.txt']);
+    expect((await files.list('/')).map(({ name }) => name)).toEqual(['home', 'ü & b.txt']);
     expect((await failure(files.list('/missing'))).code).toBe('file_not_found');
+  });
+
+  test('have names of any bytes, and listings give paths for further calls', async () => {
+    const { files } = await create();
+    const odd = Uint8Array.of(0x2f, 0x64, 0x2f, 0xff, 0x0a);
+    expect((await files.write(odd, 'odd', { ifAbsent: true })).path).toBe(odd);
+    expect((await failure(files.write(odd, 'x', { ifAbsent: true }))).code).toBe('file_exists');
+    await files.write('/d/-rf', 'plain');
+    const entries = await files.list('/d');
+    expect(entries.map(({ name }) => name)).toEqual(['-rf', odd.subarray(3)]);
+    const contents = await Promise.all(entries.map(({ path }) => files.read(path)));
+    expect(contents).toEqual(['plain', 'odd']);
+    await files.move(odd, '/d/even');
+    expect((await files.symlink(odd, 'link')).linkTarget).toEqual(odd);
+    expect((await files.list('/', { depth: 2 })).map(({ path }) => path)).toEqual([
+      '/d',
+      '/d/-rf',
+      '/d/even',
+      '/home',
+      '/home/user',
+    ]);
+    expect(await files.remove('/d', { recursive: true })).toBe(3);
+  });
+
+  test('have directories, modes, owners and attributes', async () => {
+    const { files } = await create();
+    expect(await files.makeDirectory('a/b', { parents: true, mode: 0o700 })).toMatchObject({ mode: '0700' });
+    expect(await files.chmod('a/b', 0)).toMatchObject({ mode: '0000', path: 'a/b' });
+    expect(await files.chown('a/b', { owner: 0, group: 'nogroup' })).toMatchObject({ uid: 0, gid: 65_534 });
+    await files.xattrs.set('a', 'user.note', Uint8Array.of(0, 255));
+    expect(await files.xattrs.list('a')).toEqual(['user.note']);
+    expect(await files.xattrs.get('a', 'user.note')).toEqual(Uint8Array.of(0, 255));
+    await files.xattrs.remove('a', 'user.note');
+    expect((await failure(files.xattrs.get('a', 'user.note'))).code).toBe('attribute_not_found');
+  });
+
+  test('are watched, until the loop is left, the signal aborts, or the life ends', async () => {
+    const sandbox = await create();
+    const { files } = sandbox;
+    await files.write('/d/f', '1');
+    const seen: string[] = [];
+    for await (const event of files.watch('/d')) {
+      seen.push(event.type);
+      if (event.type === 'ready') await files.remove('/d/f');
+      if (event.type === 'removed') break;
+    }
+    expect(seen).toEqual(['ready', 'removed']);
+    const controller = new AbortController();
+    const watching = files.watch('/d', { recursive: true, signal: controller.signal });
+    expect(await watching.next()).toEqual({ done: false, value: { type: 'ready' } });
+    controller.abort(new Error('enough'));
+    await expect(watching.next()).rejects.toThrow('enough');
+    const other = files.watch('/d');
+    await other.next();
+    world.useCases.sandboxes.get(sandbox.id)?.files.lose();
+    expect((await failure(other.next())).code).toBe('vm_lost');
+    expect((await failure(files.watch('/none').next())).code).toBe('file_not_found');
   });
 
   test('a stream that is left ends its source', async () => {

@@ -2,20 +2,27 @@
  * The agent of a fake VM. Its shell knows five commands, enough to see what became of memory and disk:
  * `true`, `exit N`, `set NAME VALUE` and `get NAME` (memory), `hostname`. Files lie in the fake disk.
  */
-import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import {
   AppError,
+  type FileAttributes,
+  type FileMove,
   type FilePath,
   type FileRange,
-  type FileStatus,
+  type Following,
   type Guest,
+  type GuestBytes,
   type GuestCommand,
   type GuestIdentity,
+  type NewDirectory,
   type NewFile,
   type ProcessEvent,
   type Vm,
+  type WatchEvent,
+  type WatchedDirectory,
+  type Xattr,
 } from '@space/core';
+import { FakeFiles } from './fake-files.ts';
 import { FakeVm } from './fake-runtime.ts';
 
 export async function connectFakeGuest(vm: Vm): Promise<Guest> {
@@ -74,37 +81,67 @@ class FakeGuest implements Guest {
     return [];
   }
 
-  async readFile(file: FileRange) {
-    await this.#call('readFile');
-    const content = this.#disk()[file.path];
-    if (content === undefined) throw new AppError('file_not_found', `There is no ${file.path}.`);
-    const bytes = Buffer.from(content, 'base64');
-    const range = bytes.subarray(
-      file.offset ?? 0,
-      file.length === undefined ? undefined : (file.offset ?? 0) + file.length,
-    );
-    return { status: statusOf(file.path, bytes.length), body: once(range) };
+  readFile(file: FileRange) {
+    return this.#withFiles('readFile', (files) => files.readFile(file));
   }
 
   async writeFile(file: NewFile, body: AsyncIterable<Uint8Array>) {
+    const bytes = await Array.fromAsync(body);
     await this.#call('writeFile');
-    const bytes = Buffer.concat(await Array.fromAsync(body));
-    await this.#call('writeFile.commit');
-    const disk = this.#disk();
-    disk[file.path] = bytes.toString('base64');
-    writeFileSync(this.#vm.spec.files.disk, JSON.stringify(disk));
-    return { sizeBytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') };
+    return this.#withFiles('writeFile.commit', (files) => files.writeFile(file, pieces(bytes)));
   }
 
-  async stat(file: FilePath): Promise<FileStatus> {
-    return (await this.readFile(file)).status;
+  stat(file: FilePath & Following) {
+    return this.#withFiles('stat', (files) => files.stat(file));
   }
 
-  async *list(): AsyncIterable<FileStatus> {
+  async *list(directory: FilePath & { readonly depth?: number }) {
     await this.#call('list');
-    for (const [path, content] of Object.entries(this.#disk())) {
-      yield statusOf(path, Buffer.from(content, 'base64').length);
-    }
+    yield* this.#files().list(directory);
+  }
+
+  makeDirectory(directory: NewDirectory) {
+    return this.#withFiles('makeDirectory', (files) => files.makeDirectory(directory));
+  }
+
+  moveFile(move: FileMove) {
+    return this.#withFiles('moveFile', (files) => files.moveFile(move));
+  }
+
+  removeFile(file: FilePath & { readonly recursive?: boolean }) {
+    return this.#withFiles('removeFile', (files) => files.removeFile(file));
+  }
+
+  setAttributes(attributes: FileAttributes) {
+    return this.#withFiles('setAttributes', (files) => files.setAttributes(attributes));
+  }
+
+  makeSymlink(link: FilePath & { readonly target: GuestBytes }) {
+    return this.#withFiles('makeSymlink', (files) => files.makeSymlink(link));
+  }
+
+  xattrs(file: FilePath & Following) {
+    return this.#withFiles('xattrs', (files) => files.xattrs(file));
+  }
+
+  xattr(attribute: Xattr) {
+    return this.#withFiles('xattr', (files) => files.xattr(attribute));
+  }
+
+  setXattr(attribute: Xattr, value: Uint8Array) {
+    return this.#withFiles('setXattr', (files) => files.setXattr(attribute, value));
+  }
+
+  removeXattr(attribute: Xattr) {
+    return this.#withFiles('removeXattr', (files) => files.removeXattr(attribute));
+  }
+
+  /** Of this channel's own changes nobody is told: each is made on the disk, and forgotten here. */
+  async *watch(directory: WatchedDirectory, signal?: AbortSignal): AsyncIterable<WatchEvent> {
+    await this.#call('watch');
+    const files = this.#files();
+    void this.closed.then((reason) => files.lose(new AppError('link_lost', reason)));
+    yield* files.watch(directory, signal);
   }
 
   async close(): Promise<void> {
@@ -117,10 +154,17 @@ class FakeGuest implements Guest {
     return this.#vm.state;
   }
 
+  async #withFiles<T>(name: string, use: (files: FakeFiles) => Promise<T>): Promise<T> {
+    await this.#call(name);
+    const files = this.#files();
+    const result = await use(files);
+    writeFileSync(this.#vm.spec.files.disk, files.toJson());
+    return result;
+  }
+
   /** The disk holds JSON from its first byte on; the image that it was made from may be longer or empty. */
-  #disk(): Record<string, string> {
-    const text = readFileSync(this.#vm.spec.files.disk, 'utf8').replaceAll('\0', '');
-    return text === '' ? {} : JSON.parse(text);
+  #files(): FakeFiles {
+    return FakeFiles.fromJson(readFileSync(this.#vm.spec.files.disk, 'utf8').replaceAll('\0', ''));
   }
 }
 
@@ -128,18 +172,6 @@ function wordsOf(argv: readonly string[]): string[] {
   return (argv[0] === '/bin/bash' ? (argv.at(-1) ?? '') : argv.join(' ')).split(' ');
 }
 
-async function* once(bytes: Uint8Array): AsyncIterable<Uint8Array> {
-  yield bytes;
-}
-
-function statusOf(path: string, sizeBytes: number): FileStatus {
-  return {
-    name: path.split('/').at(-1) ?? path,
-    type: 'file',
-    sizeBytes,
-    mode: 0o644,
-    uid: 1000,
-    gid: 1000,
-    modifiedMs: 0,
-  };
+async function* pieces(bytes: readonly Uint8Array[]): AsyncIterable<Uint8Array> {
+  yield* bytes;
 }

@@ -1,30 +1,22 @@
 /** What is inside a fake node's VMs: a counter, files, and processes that understand five words. */
-import { createHash } from 'node:crypto';
 import {
   AppError,
-  type FileRange,
-  type FileStatus,
   type GuestCommand,
   type GuestProcess,
-  type NewFile,
   type ProcessEvent,
   type ProcessExit,
   type ProcessId,
 } from '@space/core';
-
-interface FakeFile {
-  readonly bytes: Uint8Array;
-  readonly mode: number;
-}
+import { FakeFiles } from './fake-files.ts';
 
 export class FakeGuestState {
   counter = 0;
-  #files = new Map<string, FakeFile>();
+  files = new FakeFiles();
 
   copy(): FakeGuestState {
     const copy = new FakeGuestState();
     copy.counter = this.counter;
-    copy.#files = new Map(this.#files);
+    copy.files = this.files.copy();
     return copy;
   }
 
@@ -33,40 +25,6 @@ export class FakeGuestState {
     const copy = this.copy();
     copy.counter = 0;
     return copy;
-  }
-
-  readFile({ path, offset = 0, length }: FileRange): { status: FileStatus; body: AsyncIterable<Uint8Array> } {
-    const { bytes } = this.#file(path);
-    const part = bytes.subarray(offset, length === undefined ? undefined : offset + length);
-    return {
-      status: this.stat(path),
-      body: (async function* () {
-        yield part;
-      })(),
-    };
-  }
-
-  async writeFile({ path, mode = 0o644 }: NewFile, body: AsyncIterable<Uint8Array>) {
-    const bytes = Buffer.concat(await Array.fromAsync(body));
-    this.#files.set(path, { bytes, mode });
-    return { sizeBytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') };
-  }
-
-  stat(path: string): FileStatus {
-    const { bytes, mode } = this.#file(path);
-    const name = path.slice(path.lastIndexOf('/') + 1);
-    return { name, type: 'file', sizeBytes: bytes.length, mode, uid: 1000, gid: 1000, modifiedMs: 0 };
-  }
-
-  *list(directory: string): Iterable<FileStatus> {
-    const prefix = directory.endsWith('/') ? directory : `${directory}/`;
-    for (const path of this.#files.keys()) if (path.startsWith(prefix)) yield this.stat(path);
-  }
-
-  #file(path: string): FakeFile {
-    const file = this.#files.get(path);
-    if (file === undefined) throw new AppError('file_not_found', `There is no file "${path}".`);
-    return file;
   }
 }
 

@@ -15,14 +15,18 @@ import {
   DEFAULT_SIZE,
   DEFAULT_VAULT,
   type DestroyOrder,
+  type FileAttributes,
+  type FileMove,
   type FilePath,
   type FileRange,
-  type FileStatus,
+  type Following,
+  type GuestBytes,
   type GuestCommand,
   type GuestProcess,
   type InspectedSandbox,
   type LifeEnd,
   type LifeId,
+  type NewDirectory,
   type NewFile,
   type NodeCapabilities,
   type NodePort,
@@ -38,7 +42,10 @@ import {
   type TakenPoint,
   type TemplateStatus,
   type VaultName,
+  type WatchedDirectory,
+  type Xattr,
 } from '@space/core';
+import type { FakeFiles } from './fake-files.ts';
 import { FakeGuestState, FakeProcesses } from './fake-node-guest.ts';
 import { Faults } from './faults.ts';
 
@@ -225,19 +232,59 @@ export class FakeNode implements NodePort {
   }
 
   async readFile(sandboxId: SandboxId, file: FileRange) {
-    return this.#life(sandboxId).guest.readFile(file);
+    return this.#files(sandboxId).readFile(file);
   }
 
   async writeFile(sandboxId: SandboxId, file: NewFile, body: AsyncIterable<Uint8Array>) {
-    return this.#life(sandboxId).guest.writeFile(file, body);
+    return this.#files(sandboxId).writeFile(file, body);
   }
 
-  async stat(sandboxId: SandboxId, file: FilePath): Promise<FileStatus> {
-    return this.#life(sandboxId).guest.stat(file.path);
+  async stat(sandboxId: SandboxId, file: FilePath & Following) {
+    return this.#files(sandboxId).stat(file);
   }
 
-  async *list(sandboxId: SandboxId, directory: FilePath): AsyncIterable<FileStatus> {
-    yield* this.#life(sandboxId).guest.list(directory.path);
+  async makeDirectory(sandboxId: SandboxId, directory: NewDirectory) {
+    return this.#files(sandboxId).makeDirectory(directory);
+  }
+
+  async moveFile(sandboxId: SandboxId, move: FileMove) {
+    return this.#files(sandboxId).moveFile(move);
+  }
+
+  async removeFile(sandboxId: SandboxId, file: FilePath & { readonly recursive?: boolean }) {
+    return this.#files(sandboxId).removeFile(file);
+  }
+
+  async setAttributes(sandboxId: SandboxId, attributes: FileAttributes) {
+    return this.#files(sandboxId).setAttributes(attributes);
+  }
+
+  async makeSymlink(sandboxId: SandboxId, link: FilePath & { readonly target: GuestBytes }) {
+    return this.#files(sandboxId).makeSymlink(link);
+  }
+
+  async xattrs(sandboxId: SandboxId, file: FilePath & Following) {
+    return this.#files(sandboxId).xattrs(file);
+  }
+
+  async xattr(sandboxId: SandboxId, attribute: Xattr) {
+    return this.#files(sandboxId).xattr(attribute);
+  }
+
+  async setXattr(sandboxId: SandboxId, attribute: Xattr, value: Uint8Array) {
+    return this.#files(sandboxId).setXattr(attribute, value);
+  }
+
+  async removeXattr(sandboxId: SandboxId, attribute: Xattr) {
+    return this.#files(sandboxId).removeXattr(attribute);
+  }
+
+  async *list(sandboxId: SandboxId, directory: FilePath & { readonly depth?: number }) {
+    yield* this.#files(sandboxId).list(directory);
+  }
+
+  async *watch(sandboxId: SandboxId, directory: WatchedDirectory, signal?: AbortSignal) {
+    yield* this.#files(sandboxId).watch(directory, signal);
   }
 
   // Inside.
@@ -265,6 +312,10 @@ export class FakeNode implements NodePort {
     return life;
   }
 
+  #files(sandboxId: SandboxId): FakeFiles {
+    return this.#life(sandboxId).guest.files;
+  }
+
   #point(snapshotId: SnapshotId) {
     const point = this.#points.get(snapshotId);
     if (point === undefined) throw new AppError('snapshot_bad', `There is no point ${snapshotId}.`);
@@ -277,6 +328,7 @@ export class FakeNode implements NodePort {
 
   #endLife(sandbox: FakeSandbox): void {
     sandbox.life?.processes.lose();
+    sandbox.life?.guest.files.lose();
     sandbox.life = null;
   }
 

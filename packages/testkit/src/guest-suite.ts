@@ -3,6 +3,7 @@
  * them. A guest that lacks something says so in `GuestAbilities`; what it can do, it does like the others.
  */
 import { describe } from 'vitest';
+import { changeCases, FilesWorld, watchCases, xattrCases } from './guest-suite/changes.ts';
 import { commandCases, shellCases } from './guest-suite/commands.ts';
 import { fileCases, fileSystemCases } from './guest-suite/files.ts';
 import { machineCases } from './guest-suite/machine.ts';
@@ -26,4 +27,9 @@ export function guestSuite(makeGuest: MakeGuest, can: GuestAbilities): void {
   describe.runIf(can.shell)('processes', () => processCases(withGuest, can));
   describe('files', () => fileCases(withGuest));
   describe.runIf(can.fileSystem)('the file system', () => fileSystemCases(withGuest));
+  const withFiles = (run: (world: FilesWorld) => Promise<void>) =>
+    withGuest(({ guest, user, directory }) => run(new FilesWorld({ files: guest, user, directory })));
+  describe.runIf(can.fileSystem)('changes of files', () => changeCases(withFiles));
+  describe.runIf(can.xattrs)('extended attributes', () => xattrCases(withFiles));
+  describe.runIf(can.fileSystem)('watches', () => watchCases(withFiles));
 }

@@ -1,3 +1,4 @@
+export * from './fake-files.ts';
 export * from './fake-guest.ts';
 export * from './fake-machine.ts';
 export * from './fake-node.ts';

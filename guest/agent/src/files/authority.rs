@@ -10,18 +10,24 @@ use tonic::Status;
 use crate::errno::{check, status};
 use crate::users::User;
 
-/// More requests wait for their turn. A thread can be held up for as long as a file system of guest root pleases.
-const MAX_THREADS: usize = 32;
 const STACK_BYTES: usize = 128 << 10;
 
 #[derive(Clone)]
 pub struct Authority {
     threads: Arc<Semaphore>,
+    /// Whether a request that finds no thread free waits for one.
+    patient: bool,
 }
 
 impl Authority {
-    pub fn new() -> Self {
-        Self { threads: Arc::new(Semaphore::new(MAX_THREADS)) }
+    /// More requests than there are threads wait. A thread can be held up for as long as a file system of guest root pleases.
+    pub fn with_threads(count: usize) -> Self {
+        Self { threads: Arc::new(Semaphore::new(count)), patient: true }
+    }
+
+    /// For work that lasts: what finds no thread free is refused.
+    pub fn with_places(count: usize) -> Self {
+        Self { threads: Arc::new(Semaphore::new(count)), patient: false }
     }
 
     /// Runs `work` as the user and returns its result.
@@ -60,8 +66,12 @@ impl Authority {
         end: impl FnOnce(Result<T, Status>) + Send + 'static,
         work: impl FnOnce(&User) -> Result<T, Status> + Send + 'static,
     ) -> Result<(), Status> {
-        let turn: OwnedSemaphorePermit =
-            self.threads.clone().acquire_owned().await.map_err(|_| Status::unavailable("the agent is stopping"))?;
+        let threads = self.threads.clone();
+        let turn: OwnedSemaphorePermit = if self.patient {
+            threads.acquire_owned().await.map_err(|_| Status::unavailable("the agent is stopping"))?
+        } else {
+            threads.try_acquire_owned().map_err(|_| Status::resource_exhausted("EMFILE: too many are open already"))?
+        };
         let user = user.clone();
         let body = move || {
             let _turn = turn;

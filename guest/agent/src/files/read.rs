@@ -12,7 +12,7 @@ use tonic::Status;
 use crate::contract::{FileStatus, ReadReply, read_reply::Part};
 use crate::errno::status;
 
-use super::status::describe;
+use super::status::{Facts, describe};
 
 pub const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks between the thread and the connection: 256 KiB.
@@ -20,10 +20,10 @@ pub const QUEUED_CHUNKS: usize = 4;
 
 pub type Chunks = mpsc::Sender<Result<ReadReply, Status>>;
 
-/// Where to read; a length of 0 means to the end.
+/// Where to read; without a length, to the end.
 pub struct Range {
     pub offset: u64,
-    pub length: u64,
+    pub length: Option<u64>,
 }
 
 pub fn read(path: &Path, range: &Range, chunks: &Chunks) -> Result<(), Status> {
@@ -31,7 +31,7 @@ pub fn read(path: &Path, range: &Range, chunks: &Chunks) -> Result<(), Status> {
     if chunks.blocking_send(Ok(reply(Part::Status(found)))).is_err() {
         return Ok(());
     }
-    let mut left = if range.length == 0 { u64::MAX } else { range.length };
+    let mut left = range.length.unwrap_or(u64::MAX);
     let mut offset = range.offset;
     while left > 0 {
         let mut chunk = vec![0; left.min(CHUNK_BYTES as u64) as usize];
@@ -56,7 +56,7 @@ fn open(path: &Path) -> Result<(File, FileStatus), Status> {
         .map_err(|e| status(&e, "open"))?;
     let metadata = file.metadata().map_err(|e| status(&e, "stat"))?;
     refuse_special(&metadata)?;
-    Ok((file, describe(path.file_name().unwrap_or_default(), &metadata, None)))
+    Ok((file, describe(path.file_name().unwrap_or_default(), &Facts::from(&metadata), None)))
 }
 
 pub fn refuse_special(metadata: &fs::Metadata) -> Result<(), Status> {
@@ -65,7 +65,7 @@ pub fn refuse_special(metadata: &fs::Metadata) -> Result<(), Status> {
     } else if metadata.is_file() {
         Ok(())
     } else {
-        Err(Status::failed_precondition("EINVAL: not a regular file"))
+        Err(Status::failed_precondition("not a regular file"))
     }
 }
 

@@ -4,15 +4,16 @@
 //! make missing parents ─► temporary file beside the target ─► bytes ─► fsync ─► rename over it ─► fsync the directory
 //! ```
 //!
+//! The mode counts after the kernel: fchmod(2) clears the set-id bits that the user may not give.
+//!
 //! Invariants: until the rename the target is untouched; the temporary file is gone after every other end; everything happens
 //! through one descriptor of the directory, so that a directory renamed meanwhile changes nothing.
 
-use std::ffi::{CString, OsStr};
-use std::fs::{DirBuilder, File, Metadata};
+use std::ffi::CString;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use prost::bytes::Bytes;
@@ -23,32 +24,41 @@ use tonic::Status;
 use crate::contract::WriteReply;
 use crate::errno::{check, status};
 
-use super::path::split;
+use super::change::make_parents;
+use super::path::{c_name, split};
 use super::read::refuse_special;
 
 const DEFAULT_MODE: u32 = 0o644;
-const DIRECTORY_MODE: u32 = 0o755;
 const NAME_ATTEMPTS: usize = 16;
 
 pub enum Step {
     Data(Bytes),
-    Commit,
+    /// With the digest that the bytes must have, or empty.
+    Commit(Bytes),
 }
 
-/// `mode` 0: that of the replaced file, or 0644. Steps that end without a Commit change nothing.
-pub fn write(path: &Path, mode: u32, steps: mpsc::Receiver<Step>) -> Result<WriteReply, Status> {
-    let (parent, name) = split(path)?;
-    let replaced = replaced(path)?;
+pub struct Target<'a> {
+    pub path: &'a Path,
+    /// None: that of the replaced file less the set-id bits, or 0644.
+    pub mode: Option<u32>,
+    /// Nothing may be there yet.
+    pub if_absent: bool,
+}
+
+/// Steps that end without a Commit change nothing.
+pub fn write(target: &Target, steps: mpsc::Receiver<Step>) -> Result<WriteReply, Status> {
+    let (parent, name) = split(target.path)?;
+    if target.if_absent && target.path.symlink_metadata().is_ok() {
+        return Err(status(&io::Error::from_raw_os_error(libc::EEXIST), "create"));
+    }
+    let replaced = replaced(target.path)?;
     let directory = open_directory(parent)?;
     let name = c_name(name)?;
-    let mode = match (mode & 0o7777, replaced) {
-        (0, Some(old)) => old.permissions().mode() & 0o777,
-        (0, None) => DEFAULT_MODE,
-        (mode, _) => mode,
-    };
+    let kept = || replaced.map_or(DEFAULT_MODE, |old| old.permissions().mode() & 0o777);
+    let mode = target.mode.unwrap_or_else(kept);
     let mut temporary = Temporary::create(&directory).map_err(|e| status(&e, "create"))?;
     let reply = fill(&mut temporary.file, steps)?;
-    temporary.replace(&name, mode)?;
+    temporary.replace(&name, mode, target.if_absent)?;
     sync_directory(&directory, &temporary.file).map_err(|e| status(&e, "fsync"))?;
     Ok(reply)
 }
@@ -62,7 +72,13 @@ fn fill(file: &mut File, mut steps: mpsc::Receiver<Step>) -> Result<WriteReply, 
                 digest.update(&data);
                 size += data.len() as u64;
             }
-            Some(Step::Commit) => return Ok(WriteReply { size, sha256: digest.finalize().to_vec().into() }),
+            Some(Step::Commit(expected)) => {
+                let sha256 = Bytes::from(digest.finalize().to_vec());
+                if !expected.is_empty() && expected != sha256 {
+                    return Err(Status::aborted("the bytes are not those of the digest; nothing was changed"));
+                }
+                return Ok(WriteReply { size, sha256 });
+            }
             None => return Err(Status::aborted("the stream ended without a commit; nothing was changed")),
         }
     }
@@ -78,7 +94,7 @@ fn replaced(path: &Path) -> Result<Option<Metadata>, Status> {
 }
 
 fn open_directory(path: &Path) -> Result<File, Status> {
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path).map_err(|e| status(&e, "mkdir"))?;
+    make_parents(path).map_err(|e| status(&e, "mkdir"))?;
     let path = c_name(path.as_os_str())?;
     let open = |access: i32| unsafe { libc::open(path.as_ptr(), access | libc::O_DIRECTORY | libc::O_CLOEXEC) };
     // A directory may be written to without being readable.
@@ -116,12 +132,13 @@ impl<'a> Temporary<'a> {
         Err(last)
     }
 
-    fn replace(&mut self, name: &CString, mode: u32) -> Result<(), Status> {
+    fn replace(&mut self, name: &CString, mode: u32, if_absent: bool) -> Result<(), Status> {
         let file = self.file.as_raw_fd();
         check(unsafe { libc::fchmod(file, mode) }).map_err(|e| status(&e, "chmod"))?;
         self.file.sync_all().map_err(|e| status(&e, "fsync"))?;
         let directory = self.directory.as_raw_fd();
-        check(unsafe { libc::renameat(directory, self.name.as_ptr(), directory, name.as_ptr()) })
+        let flags = if if_absent { libc::RENAME_NOREPLACE } else { 0 };
+        check(unsafe { libc::renameat2(directory, self.name.as_ptr(), directory, name.as_ptr(), flags) })
             .map_err(|e| status(&e, "rename"))?;
         self.renamed = true;
         Ok(())
@@ -136,13 +153,9 @@ impl Drop for Temporary<'_> {
     }
 }
 
-fn temporary_name() -> io::Result<CString> {
+pub fn temporary_name() -> io::Result<CString> {
     let mut random = [0u8; 6];
     check(unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) })?;
     let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(CString::new(format!(".space-{hex}"))?)
-}
-
-fn c_name(name: &OsStr) -> Result<CString, Status> {
-    CString::new(name.as_bytes()).map_err(|_| Status::invalid_argument("EINVAL: path holds a zero byte"))
 }

@@ -31,23 +31,29 @@ fn part(part: Part) -> WriteRequest {
     WriteRequest { part: Some(part) }
 }
 
-fn open(path: &Path, user: &str, mode: u32) -> WriteRequest {
-    part(Part::Open(Open { path: bytes(path), user: user.into(), mode }))
+fn open(path: &Path, user: &str, mode: Option<u32>) -> WriteRequest {
+    part(Part::Open(Open { path: bytes(path), user: user.into(), mode, if_absent: false }))
 }
 
 fn data(data: &[u8]) -> WriteRequest {
     part(Part::Data(data.to_vec().into()))
 }
 
-async fn write_as(host: &mut Host, path: &Path, user: &str, mode: u32, content: &[u8]) -> Result<WriteReply, Status> {
+async fn write_as(
+    host: &mut Host,
+    path: &Path,
+    user: &str,
+    mode: Option<u32>,
+    content: &[u8],
+) -> Result<WriteReply, Status> {
     let mut requests = vec![open(path, user, mode)];
     requests.extend(content.chunks(50_000).map(data));
-    requests.push(part(Part::Commit(Commit {})));
+    requests.push(part(Part::Commit(Commit::default())));
     host.files.write(tokio_stream::iter(requests)).await.map(tonic::Response::into_inner)
 }
 
 async fn write(host: &mut Host, path: &Path, content: &[u8]) -> Result<WriteReply, Status> {
-    write_as(host, path, &me(), 0, content).await
+    write_as(host, path, &me(), None, content).await
 }
 
 async fn read(host: &mut Host, request: ReadRequest) -> Result<(FileStatus, Vec<u8>), Status> {
@@ -65,7 +71,7 @@ async fn read(host: &mut Host, request: ReadRequest) -> Result<(FileStatus, Vec<
 }
 
 fn whole(path: &Path) -> ReadRequest {
-    ReadRequest { path: bytes(path), user: me(), offset: 0, length: 0 }
+    ReadRequest { path: bytes(path), user: me(), offset: 0, length: None }
 }
 
 fn temporary_files(directory: &Path) -> usize {
@@ -101,14 +107,15 @@ async fn a_part_of_a_file_can_be_read() {
     let (path, content) = (agent.directory.join("file"), content(200_000));
     fs::write(&path, &content).unwrap();
     for (offset, length, expected) in [
-        (0, 10, 0..10),
-        (70_000, 100_000, 70_000..170_000),
-        (199_999, 0, 199_999..200_000),
-        (200_000, 0, 0..0),
-        (1 << 40, 5, 0..0),
+        (0, Some(10), 0..10),
+        (70_000, Some(100_000), 70_000..170_000),
+        (5, Some(0), 0..0),
+        (199_999, None, 199_999..200_000),
+        (200_000, None, 0..0),
+        (1 << 40, Some(5), 0..0),
     ] {
         let (_, part) = read(&mut host, ReadRequest { offset, length, ..whole(&path) }).await.unwrap();
-        assert!(part == content[expected], "{offset} {length}");
+        assert!(part == content[expected], "{offset} {length:?}");
     }
 }
 
@@ -119,14 +126,14 @@ async fn a_write_without_commit_changes_nothing() {
     let path = agent.directory.join("file");
     write(&mut host, &path, b"before").await.unwrap();
 
-    let ended = tokio_stream::iter(vec![open(&path, &me(), 0), data(b"after")]);
+    let ended = tokio_stream::iter(vec![open(&path, &me(), None), data(b"after")]);
     assert_eq!(host.files.write(ended).await.unwrap_err().code(), Code::Aborted);
     assert_eq!((fs::read(&path).unwrap(), temporary_files(&agent.directory)), (b"before".to_vec(), 0));
 
     let (sender, requests) = mpsc::channel(4);
     let mut files = host.files.clone();
     let call = tokio::spawn(async move { files.write(ReceiverStream::new(requests)).await });
-    sender.send(open(&path, &me(), 0)).await.unwrap();
+    sender.send(open(&path, &me(), None)).await.unwrap();
     sender.send(data(b"after")).await.unwrap();
     until("the write has begun", || async { temporary_files(&agent.directory) == 1 }).await;
     assert_eq!(fs::read(&path).unwrap(), b"before");
@@ -141,11 +148,18 @@ async fn the_mode_is_the_one_given_or_the_old_one() {
     let mut host = agent.open().await;
     let path = agent.directory.join("file");
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
-    write_as(&mut host, &path, &me(), 0o750, b"1").await.unwrap();
+    write_as(&mut host, &path, &me(), Some(0o750), b"1").await.unwrap();
     assert_eq!(mode(&path), 0o750);
     write(&mut host, &path, b"2").await.unwrap();
     assert_eq!(mode(&path), 0o750);
     assert_eq!(fs::read(&path).unwrap(), b"2");
+    write_as(&mut host, &path, &me(), Some(0), b"3").await.unwrap();
+    assert_eq!(mode(&path), 0);
+    write_as(&mut host, &path, &me(), Some(0o4755), b"4").await.unwrap();
+    assert_eq!(mode(&path), 0o4755);
+    // As a write by hand does.
+    write(&mut host, &path, b"5").await.unwrap();
+    assert_eq!(mode(&path), 0o755);
 }
 
 #[tokio::test]
@@ -159,10 +173,10 @@ async fn errors_say_what_is_wrong() {
     let long = directory.join("n".repeat(300));
     let cases = [
         (directory.join("missing"), Code::NotFound, "ENOENT"),
-        (directory.join("plain/below"), Code::NotFound, "ENOTDIR"),
+        (directory.join("plain/below"), Code::FailedPrecondition, "ENOTDIR"),
         (directory.clone(), Code::FailedPrecondition, "EISDIR"),
-        (fifo.clone(), Code::FailedPrecondition, "EINVAL"),
-        (PathBuf::from("/dev/zero"), Code::FailedPrecondition, "EINVAL"),
+        (fifo.clone(), Code::FailedPrecondition, "not a regular file"),
+        (PathBuf::from("/dev/zero"), Code::FailedPrecondition, "not a regular file"),
         (long.clone(), Code::InvalidArgument, "ENAMETOOLONG"),
         (PathBuf::new(), Code::InvalidArgument, "ENOENT"),
     ];
@@ -177,7 +191,10 @@ async fn errors_say_what_is_wrong() {
         assert_eq!(refused.code(), Code::FailedPrecondition, "{} {refused}", path.display());
     }
     assert_eq!(write(&mut host, &long, b"x").await.unwrap_err().code(), Code::InvalidArgument);
-    assert_eq!(write(&mut host, &directory.join("plain/below"), b"x").await.unwrap_err().code(), Code::NotFound);
+    assert_eq!(
+        write(&mut host, &directory.join("plain/below"), b"x").await.unwrap_err().code(),
+        Code::FailedPrecondition
+    );
 }
 
 #[tokio::test]
@@ -195,9 +212,9 @@ async fn the_kernel_decides_what_the_user_may_do() {
     fs::write(closed.join("secret"), "x").unwrap();
     let as_nobody = ReadRequest { user: "nobody".into(), ..whole(&closed.join("secret")) };
     assert_eq!(read(&mut host, as_nobody).await.unwrap_err().code(), Code::PermissionDenied);
-    let refused = write_as(&mut host, &closed.join("new/file"), "nobody", 0, b"x").await.unwrap_err();
+    let refused = write_as(&mut host, &closed.join("new/file"), "nobody", None, b"x").await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);
-    write_as(&mut host, &open.join("new/file"), "nobody", 0, b"x").await.unwrap();
+    write_as(&mut host, &open.join("new/file"), "nobody", None, b"x").await.unwrap();
     for made in [open.join("new"), open.join("new/file")] {
         let metadata = fs::metadata(made).unwrap();
         assert_eq!((metadata.uid(), metadata.gid()), (65534, 65534));
@@ -241,11 +258,11 @@ async fn a_directory_is_listed_in_byte_order() {
     names.push(b"link".to_vec());
     names.sort();
 
-    let request = ListRequest { path: bytes(&directory), user: me() };
+    let request = ListRequest { path: bytes(&directory), user: me(), depth: 0 };
     let mut replies = host.files.list(request).await.unwrap().into_inner();
     let mut entries = Vec::new();
     while let Some(reply) = replies.message().await.unwrap() {
-        assert!(reply.entries.len() <= 256);
+        assert!(prost::Message::encoded_len(&reply) <= 64 << 10);
         entries.extend(reply.entries);
     }
     assert!(entries.iter().map(|entry| &entry.name[..]).eq(names.iter().map(|name| &name[..])));
@@ -254,12 +271,15 @@ async fn a_directory_is_listed_in_byte_order() {
 }
 
 #[tokio::test]
-async fn stat_follows_links() {
+async fn stat_follows_links_if_asked_to() {
     let agent = Agent::start().await;
     let mut host = agent.open().await;
     fs::write(agent.directory.join("file"), "12345").unwrap();
     symlink("file", agent.directory.join("link")).unwrap();
-    let request = StatRequest { path: bytes(&agent.directory.join("link")), user: me() };
+    let request = StatRequest { path: bytes(&agent.directory.join("link")), user: me(), no_follow: false };
     let status = host.files.stat(request).await.unwrap().into_inner().status.unwrap();
     assert_eq!((status.r#type(), status.size, status.uid, &status.name[..]), (Type::File, 5, own_uid(), &b"link"[..]));
+    let request = StatRequest { path: bytes(&agent.directory.join("link")), user: me(), no_follow: true };
+    let status = host.files.stat(request).await.unwrap().into_inner().status.unwrap();
+    assert_eq!((status.r#type(), &status.link_target[..]), (Type::Symlink, &b"file"[..]));
 }

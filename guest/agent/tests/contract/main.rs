@@ -1,5 +1,6 @@
 //! The guest contract, spoken by a host to an agent that runs as an ordinary process. One program, so that it is linked once.
 
+mod changes;
 mod files;
 mod host;
 mod link;

@@ -16,7 +16,7 @@ import { Link } from './link.ts';
 /** Only a name: nothing is resolved. */
 const AUTHORITY = 'http://guest';
 const MESSAGE_LIMITS: MessageLimits = {
-  // A part of a listing is at most 256 entries of a name and a link target, about 1.2 MB.
+  // A part of a listing is at most 64 KiB; that of an older agent 256 entries of a name and a link target, about 1.2 MB.
   readBytes: 2 * 1024 * 1024,
   writeBytes: 256 * 1024,
 };

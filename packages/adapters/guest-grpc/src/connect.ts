@@ -7,7 +7,7 @@ import type { Duplex } from 'node:stream';
 import { AppError, type Clock, type Guest, type GuestPort } from '@space/core';
 import { Channel, type ChannelOptions } from './channel.ts';
 import { Fate, type VmEnded } from './fate.ts';
-import * as files from './files.ts';
+import { fileCalls } from './file-calls.ts';
 import { DEFAULT_LIMITS, type Limits } from './limits.ts';
 import * as machine from './machine.ts';
 import * as processes from './processes.ts';
@@ -50,12 +50,7 @@ export async function connectGuest(connect: ConnectPort, options: ConnectOptions
     exec: (command, signal) => processes.exec(control, command, signal),
     signalTree: (processId, signal) => processes.signalTree(control, processId, signal),
     processes: () => processes.processes(control),
-    readFile: async (file, signal) => files.readFile(await traffic(), file, signal),
-    writeFile: async (file, body, signal) => files.writeFile(await traffic(), file, body, signal),
-    stat: async (file) => files.stat(await traffic(), file),
-    async *list(directory) {
-      yield* files.list(await traffic(), directory);
-    },
+    ...fileCalls(traffic),
     closed: ports.fate.settled.then((reason) => reason.message),
     close: async () => ports.close(),
   };

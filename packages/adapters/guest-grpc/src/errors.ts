@@ -85,8 +85,51 @@ const SPECIAL: Readonly<Record<CallKind, Partial<Record<StatusName, ErrorCode>>>
     NOT_FOUND: 'file_not_found',
     PERMISSION_DENIED: 'file_denied',
     FAILED_PRECONDITION: 'file_wrong_type',
+    ALREADY_EXISTS: 'file_exists',
+    RESOURCE_EXHAUSTED: 'guest_exhausted',
   },
 };
+
+/**
+ * What each errno says of a file. The agent's table (`errno.rs`) gives the names; here each has one meaning for a user. An
+ * older agent may send fewer, with the same meanings.
+ */
+const ERRNO: Readonly<Record<string, ErrorCode>> = {
+  ENOENT: 'file_not_found',
+  ENODATA: 'attribute_not_found',
+  EACCES: 'file_denied',
+  EPERM: 'file_denied',
+  EISDIR: 'file_wrong_type',
+  ENOTDIR: 'file_wrong_type',
+  ENXIO: 'file_wrong_type',
+  ENODEV: 'file_wrong_type',
+  EEXIST: 'file_exists',
+  ENOTEMPTY: 'directory_not_empty',
+  EROFS: 'file_read_only',
+  EBUSY: 'file_busy',
+  ETXTBSY: 'file_busy',
+  ELOOP: 'file_symlink_loop',
+  EXDEV: 'file_other_device',
+  EOPNOTSUPP: 'file_unsupported',
+  EFBIG: 'file_unsupported',
+  EMLINK: 'file_unsupported',
+  ENOSPC: 'guest_full',
+  EDQUOT: 'guest_full',
+  EMFILE: 'guest_exhausted',
+  ENFILE: 'guest_exhausted',
+  ENOMEM: 'guest_exhausted',
+  EAGAIN: 'guest_exhausted',
+  ENAMETOOLONG: 'bad_request',
+  EINVAL: 'bad_request',
+  E2BIG: 'bad_request',
+  ERANGE: 'bad_request',
+  EIO: 'internal',
+};
+
+function errnoMeaning(kind: CallKind, text: string): ErrorCode | undefined {
+  const name = kind === 'file' ? /^(E[A-Z0-9]+):/.exec(text)?.[1] : undefined;
+  return name === undefined || !Object.hasOwn(ERRNO, name) ? undefined : ERRNO[name];
+}
 
 /** The error of a status that the agent sent, or of a stream that broke while the session lives on. */
 export function errorOfCall(kind: CallKind, thrown: unknown): AppError {
@@ -96,7 +139,8 @@ export function errorOfCall(kind: CallKind, thrown: unknown): AppError {
     return new AppError('link_lost', `The call to the agent broke off: ${what}.`, { cause: thrown });
   }
   const name = STATUS_NAMES[thrown.status] ?? 'UNKNOWN';
-  const code = name === 'OK' ? 'internal' : (SPECIAL[kind][name] ?? COMMON[name]);
+  const code =
+    errnoMeaning(kind, thrown.message) ?? (name === 'OK' ? 'internal' : (SPECIAL[kind][name] ?? COMMON[name]));
   return new AppError(code, inert(thrown.message) || `The agent answered ${name}.`, { cause: thrown });
 }
 

@@ -3,13 +3,29 @@
  * one computed here, so a success is a read-back.
  */
 import { createHash } from 'node:crypto';
-import { AppError, type FilePath, type FileRange, type FileStatus, type NewFile } from '@space/core';
-import { Files, type ReadReply } from '@space/guest-proto';
+import type { DescMessage, MessageInitShape, MessageShape } from '@bufbuild/protobuf';
+import {
+  AppError,
+  type FileAttributes,
+  type FileMove,
+  type FilePath,
+  type FileRange,
+  type FileStatus,
+  type Following,
+  type GuestBytes,
+  guestBytes,
+  type ListedFile,
+  type NewDirectory,
+  type NewFile,
+  type Xattr,
+} from '@space/core';
+import { Files, type ReadReply, type WriteRequest_OpenSchema } from '@space/guest-proto';
 import { Call, callOnce } from './call.ts';
 import type { Channel } from './channel.ts';
 import { brokenContract } from './errors.ts';
+import type { Method } from './exchange.ts';
 import type { Limits } from './limits.ts';
-import { fileStatusOf, pathBytes, safeNumber, wireNumber } from './wire.ts';
+import { fileStatusOf, listedFileOf, opaqueBytes, pathBytes, safeNumber, wireNumber } from './wire.ts';
 
 interface Context {
   readonly channel: Channel;
@@ -17,7 +33,10 @@ interface Context {
 }
 
 const PART_BYTES = 64 * 1024;
-const MAX_LIST_ENTRIES = 256;
+/** An entry has at least some bytes, and a part of a listing at most 64 KiB. */
+const MAX_LIST_ENTRIES = 8192;
+const MAX_XATTR_NAME_BYTES = 255;
+const MAX_XATTR_BYTES = 64 * 1024;
 const MAX_MODE = 0o7777;
 
 /** The body holds a stream open at the agent until it is read to its end, left, or aborted by the signal. */
@@ -30,8 +49,8 @@ export async function readFile(
   const request = {
     ...fileRequest(file),
     offset: wireNumber('The offset', file.offset ?? 0),
-    // On the wire 0 means all of it. For an empty range one byte is asked for, and not read.
-    length: file.length === undefined ? 0n : length || 1n,
+    // Older agents take 0 for all of it. For an empty range one byte is asked for, and not read.
+    ...(file.length === undefined ? {} : { length: length || 1n }),
   };
   const call = new Call(channel, signal);
   try {
@@ -106,9 +125,9 @@ export async function writeFile(
   body: AsyncIterable<Uint8Array>,
   signal?: AbortSignal,
 ): Promise<{ sizeBytes: number; sha256: string }> {
-  const open = { ...fileRequest(file), mode: modeOf(file.mode) };
+  const open = { ...fileRequest(file), ...modeField(file.mode), ifAbsent: file.ifAbsent ?? false };
   const call = new Call(channel, signal);
-  const upload = new Upload(call, limits, body);
+  const upload = new Upload(call, limits, body, file.sha256);
   try {
     await call.ready();
     const reply = await channel.clientStream(Files.method.write, upload.messages(open), call.signal);
@@ -117,7 +136,7 @@ export async function writeFile(
     const sha256 = Buffer.from(reply.sha256).toString('hex');
     if (!upload.committed) throw brokenContract('a file was called written before its end');
     if (sizeBytes !== upload.sizeBytes) throw brokenContract(`${sizeBytes} bytes were written of ${upload.sizeBytes}`);
-    if (sha256 !== upload.sha256()) throw brokenContract('the bytes written are not the bytes sent');
+    if (sha256 !== upload.sha256) throw brokenContract('the bytes written are not the bytes sent');
     return { sizeBytes, sha256 };
   } catch (thrown) {
     if (upload.bodyFailure) throw upload.bodyFailure.reason;
@@ -131,24 +150,24 @@ export async function writeFile(
 class Upload {
   sizeBytes = 0;
   committed = false;
+  /** Of the whole body, once it was committed. */
+  sha256 = '';
   /** What the body threw; the stream is then aborted without its commit. */
   bodyFailure: { readonly reason: unknown } | undefined;
   readonly #call: Call;
   readonly #limits: Limits;
   readonly #body: AsyncIterable<Uint8Array>;
   readonly #hash = createHash('sha256');
+  readonly #expected: string | undefined;
 
-  constructor(call: Call, limits: Limits, body: AsyncIterable<Uint8Array>) {
+  constructor(call: Call, limits: Limits, body: AsyncIterable<Uint8Array>, expected: string | undefined) {
     this.#call = call;
     this.#limits = limits;
     this.#body = body;
+    this.#expected = expected?.toLowerCase();
   }
 
-  sha256(): string {
-    return this.#hash.digest('hex');
-  }
-
-  async *messages(open: { path: Uint8Array; user: string; mode: number }) {
+  async *messages(open: MessageInitShape<typeof WriteRequest_OpenSchema>) {
     yield* this.#send({ part: { case: 'open', value: open } } as const);
     for await (const chunk of this.#watchedBody()) {
       this.#hash.update(chunk);
@@ -157,9 +176,20 @@ class Upload {
         yield* this.#send({ part: { case: 'data', value: chunk.subarray(at, at + PART_BYTES) } } as const);
       }
     }
+    const digest = this.#hash.digest();
+    this.sha256 = digest.toString('hex');
+    this.#check();
     this.committed = true;
     this.#call.expectWithin(this.#limits.commitMs);
-    yield { part: { case: 'commit', value: {} } } as const;
+    yield { part: { case: 'commit', value: { sha256: digest } } } as const;
+  }
+
+  /** A body that is not the announced one is never committed. */
+  #check(): void {
+    if (this.#expected === undefined || this.#expected === this.sha256) return;
+    const reason = new AppError('digest_mismatch', `The body has the SHA-256 ${this.sha256}.`);
+    this.bodyFailure = { reason };
+    throw reason;
   }
 
   /** The body, its own failures kept apart from those that the transport throws into `messages`. */
@@ -180,34 +210,31 @@ class Upload {
   }
 }
 
-function modeOf(mode: number | undefined): number {
-  if (mode === undefined) return 0;
-  // On the wire 0 means "as before", so a file without any permission cannot be asked for.
-  if (!Number.isInteger(mode) || mode < 1 || mode > MAX_MODE) {
-    throw new AppError('bad_request', 'The mode must be permission bits from 1 to 07777.');
+function modeField(mode: number | undefined): { mode?: number } {
+  if (mode === undefined) return {};
+  if (!Number.isInteger(mode) || mode < 0 || mode > MAX_MODE) {
+    throw new AppError('bad_request', 'The mode must be permission bits from 0 to 07777.');
   }
-  return mode;
+  return { mode };
 }
 
-export async function stat({ channel, limits }: Context, file: FilePath): Promise<FileStatus> {
-  const request = fileRequest(file);
-  const options = { kind: 'file', limitMs: limits.replyMs, repeatable: true } as const;
-  const reply = await callOnce(channel, options, (signal) => channel.unary(Files.method.stat, request, signal));
-  return fileStatusOf(reply.status);
+export async function stat(context: Context, file: FilePath & Following): Promise<FileStatus> {
+  const request = { ...fileRequest(file), noFollow: noFollow(file) };
+  return fileStatusOf((await once(context, Files.method.stat, request, true)).status);
 }
 
 export async function* list(
   { channel, limits }: Context,
-  directory: FilePath,
-): AsyncGenerator<FileStatus, void, undefined> {
-  const request = fileRequest(directory);
+  directory: FilePath & { readonly depth?: number },
+): AsyncGenerator<ListedFile, void, undefined> {
+  const request = { ...fileRequest(directory), depth: directory.depth ?? 1 };
   const call = new Call(channel);
   try {
     call.expectWithin(limits.replyMs);
     for await (const { entries } of channel.serverStream(Files.method.list, request, call.signal)) {
       call.rest();
       if (entries.length > MAX_LIST_ENTRIES) throw brokenContract('a part of a listing is too long');
-      for (const entry of entries) yield fileStatusOf(entry);
+      for (const entry of entries) yield listedFileOf(entry);
       call.expectWithin(limits.replyMs);
     }
   } catch (thrown) {
@@ -217,6 +244,100 @@ export async function* list(
   }
 }
 
+export async function makeDirectory(context: Context, directory: NewDirectory): Promise<FileStatus> {
+  const { parents = false } = directory;
+  const request = { ...fileRequest(directory), parents, ...modeField(directory.mode) };
+  return fileStatusOf((await once(context, Files.method.makeDirectory, request)).status);
+}
+
+export async function moveFile(context: Context, { from, to, user = '', overwrite = true }: FileMove): Promise<void> {
+  const request = { from: pathBytes(from), to: pathBytes(to), user, noReplace: !overwrite };
+  await once(context, Files.method.move, request);
+}
+
+export async function removeFile(
+  { channel, limits }: Context,
+  file: FilePath & { readonly recursive?: boolean },
+  signal?: AbortSignal,
+): Promise<number> {
+  const request = { ...fileRequest(file), recursive: file.recursive ?? false };
+  const call = new Call(channel, signal);
+  let removed: bigint | undefined;
+  try {
+    await call.ready();
+    call.expectWithin(limits.replyMs);
+    for await (const reply of channel.serverStream(Files.method.remove, request, call.signal)) {
+      call.expectWithin(limits.replyMs);
+      if (reply.done) removed = reply.removed;
+    }
+    if (removed === undefined) throw brokenContract('a removal ended without its count');
+    return safeNumber('a count of removed entries', removed);
+  } catch (thrown) {
+    throw await call.failure('file', thrown);
+  } finally {
+    call.end();
+  }
+}
+
+export async function setAttributes(context: Context, attributes: FileAttributes): Promise<FileStatus> {
+  const { owner = '', group = '' } = attributes;
+  const mode = modeField(attributes.mode);
+  const request = { ...fileRequest(attributes), noFollow: noFollow(attributes), ...mode, owner, group };
+  return fileStatusOf((await once(context, Files.method.setAttributes, request)).status);
+}
+
+export async function makeSymlink(
+  context: Context,
+  link: FilePath & { readonly target: GuestBytes },
+): Promise<FileStatus> {
+  const request = { ...fileRequest(link), target: pathBytes(link.target, 'target') };
+  return fileStatusOf((await once(context, Files.method.makeSymlink, request)).status);
+}
+
+export async function xattrs(context: Context, file: FilePath & Following): Promise<readonly GuestBytes[]> {
+  const request = { ...fileRequest(file), noFollow: noFollow(file) };
+  const { names } = await once(context, Files.method.listXattrs, request, true);
+  if (names.some((name) => name.length > MAX_XATTR_NAME_BYTES)) throw brokenContract('a name is too long');
+  return names.map(guestBytes);
+}
+
+export async function xattr(context: Context, attribute: Xattr): Promise<Uint8Array> {
+  const { value } = await once(context, Files.method.getXattr, xattrRequest(attribute), true);
+  if (value.length > MAX_XATTR_BYTES) throw brokenContract('an attribute is too long');
+  return value;
+}
+
+export async function setXattr(context: Context, attribute: Xattr, value: Uint8Array): Promise<void> {
+  if (value.length > MAX_XATTR_BYTES) {
+    throw new AppError('bad_request', `An extended attribute has at most ${MAX_XATTR_BYTES} bytes.`);
+  }
+  await once(context, Files.method.setXattr, { attribute: xattrRequest(attribute), value });
+}
+
+export async function removeXattr(context: Context, attribute: Xattr): Promise<void> {
+  await once(context, Files.method.removeXattr, xattrRequest(attribute));
+}
+
+function once<I extends DescMessage, O extends DescMessage>(
+  { channel, limits }: Context,
+  method: Method<I, O>,
+  request: MessageInitShape<I>,
+  repeatable = false,
+): Promise<MessageShape<O>> {
+  const options = { kind: 'file', limitMs: limits.replyMs, repeatable } as const;
+  return callOnce(channel, options, (signal) => channel.unary(method, request, signal));
+}
+
 function fileRequest(file: FilePath) {
   return { path: pathBytes(file.path), user: file.user ?? '' };
+}
+
+function xattrRequest(attribute: Xattr) {
+  const name = opaqueBytes('The name of the attribute', attribute.name);
+  if (name.length > MAX_XATTR_NAME_BYTES) throw new AppError('bad_request', 'The name of the attribute is too long.');
+  return { ...fileRequest(attribute), noFollow: noFollow(attribute), name };
+}
+
+function noFollow({ follow = true }: Following): boolean {
+  return !follow;
 }

@@ -1,5 +1,5 @@
 /** Between the port's values and the wire's: text becomes bytes and back, and every number of the guest is checked. */
-import { AppError, type FileStatus } from '@space/core';
+import { AppError, type FileStatus, type GuestBytes, guestBytes, type ListedFile } from '@space/core';
 import { FileStatus_Type, type FileStatus as WireStatus } from '@space/guest-proto';
 import { brokenContract } from './errors.ts';
 
@@ -16,12 +16,19 @@ export function bytesOf(what: string, text: string): Uint8Array {
   return encoder.encode(text);
 }
 
-export function pathBytes(path: string): Uint8Array {
-  if (path === '') throw new AppError('bad_request', 'The path is empty.');
-  const bytes = bytesOf('The path', path);
+export function pathBytes(path: GuestBytes, what = 'path'): Uint8Array {
+  const bytes = opaqueBytes(`The ${what}`, path);
   if (bytes.length >= MAX_PATH_BYTES)
-    throw new AppError('bad_request', `The path is ${bytes.length} bytes long; Linux takes ${MAX_PATH_BYTES - 1}.`);
+    throw new AppError('bad_request', `The ${what} is ${bytes.length} bytes long; Linux takes ${MAX_PATH_BYTES - 1}.`);
   return bytes;
+}
+
+/** At least one byte, none of them zero. */
+export function opaqueBytes(what: string, value: GuestBytes): Uint8Array {
+  if (value.length === 0) throw new AppError('bad_request', `${what} is empty.`);
+  if (typeof value === 'string') return bytesOf(what, value);
+  if (value.includes(0)) throw new AppError('bad_request', `${what} contains a NUL.`);
+  return value;
 }
 
 /** Bytes of the guest as text; what is not UTF-8 is replaced. */
@@ -52,15 +59,27 @@ export function fileStatusOf(wire: WireStatus | undefined): FileStatus {
   if (wire.linkTarget.length > MAX_PATH_BYTES) throw brokenContract('a link target is too long');
   const type = fileTypeOf(wire.type);
   return {
-    name: textOf(wire.name),
+    name: guestBytes(wire.name),
     type,
     sizeBytes: safeNumber('a file size', wire.size),
     mode: wire.mode & 0o7777,
     uid: wire.uid,
     gid: wire.gid,
     modifiedMs: safeNumber('a modification time', wire.modifiedNs / NANOSECONDS_PER_MS),
-    ...(type === 'symlink' ? { linkTarget: textOf(wire.linkTarget) } : {}),
+    ...(type === 'symlink' ? { linkTarget: guestBytes(wire.linkTarget) } : {}),
   };
+}
+
+export function listedFileOf(wire: WireStatus): ListedFile {
+  if (wire.path.length > MAX_PATH_BYTES) throw brokenContract('a path is too long');
+  const status = fileStatusOf(wire);
+  return { ...status, path: wire.path.length === 0 ? status.name : guestBytes(wire.path), unreadable: wire.unreadable };
+}
+
+/** A path below a directory, as the guest tells it. */
+export function relativePathOf(path: Uint8Array): GuestBytes {
+  if (path.length > MAX_PATH_BYTES) throw brokenContract('a path is too long');
+  return guestBytes(path);
 }
 
 function fileTypeOf(type: WireStatus['type']): FileStatus['type'] {

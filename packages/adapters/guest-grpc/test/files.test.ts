@@ -37,7 +37,7 @@ async function bytesOf(body: AsyncIterable<Uint8Array>): Promise<Buffer> {
 
 function fails(code: Code): () => never {
   return () => {
-    throw new ConnectError('EIO', code);
+    throw new ConnectError('as asked', code);
   };
 }
 
@@ -46,7 +46,7 @@ function serves(content: Buffer): FileAnswers {
   return {
     read: async function* ({ offset, length }) {
       yield { part: { case: 'status', value: { ...wireStatus, size: BigInt(content.length) } } };
-      const end = length === 0n ? content.length : Math.min(content.length, Number(offset + length));
+      const end = length === undefined ? content.length : Math.min(content.length, Number(offset + length));
       for (let at = Number(offset); at < end; at += 65_536) {
         yield { part: { case: 'data', value: content.subarray(at, Math.min(end, at + 65_536)) } };
       }
@@ -107,7 +107,7 @@ test.each([
   [Code.NotFound, 'file_not_found'],
   [Code.PermissionDenied, 'file_denied'],
   [Code.FailedPrecondition, 'file_wrong_type'],
-  [Code.ResourceExhausted, 'guest_full'],
+  [Code.ResourceExhausted, 'guest_exhausted'],
   [Code.InvalidArgument, 'bad_request'],
   [Code.DeadlineExceeded, 'timed_out'],
   [Code.Unavailable, 'link_lost'],
@@ -127,7 +127,7 @@ test.each([
     Array.fromAsync(guest.list({ path })),
   ];
   for (const settled of await Promise.allSettled(calls)) {
-    expect(settled).toMatchObject({ status: 'rejected', reason: { code: expected, message: 'EIO' } });
+    expect(settled).toMatchObject({ status: 'rejected', reason: { code: expected, message: 'as asked' } });
   }
 });
 
@@ -299,7 +299,7 @@ test('an agent that refuses early ends the write, and the body is not read on', 
     files: {
       write: async (requests) => {
         for await (const { part } of requests)
-          if (part.case === 'data') throw new ConnectError('ENOSPC', Code.ResourceExhausted);
+          if (part.case === 'data') throw new ConnectError('ENOSPC: write', Code.ResourceExhausted);
         return {};
       },
     },
@@ -308,7 +308,10 @@ test('an agent that refuses early ends the write, and the body is not read on', 
   async function* body() {
     for (; pulled < 1_000; pulled += 1) yield Buffer.alloc(65_536);
   }
-  await expect(guest.writeFile({ path: 'f' }, body())).rejects.toMatchObject({ code: 'guest_full', message: 'ENOSPC' });
+  await expect(guest.writeFile({ path: 'f' }, body())).rejects.toMatchObject({
+    code: 'guest_full',
+    message: 'ENOSPC: write',
+  });
   expect(pulled).toBeLessThan(1_000);
 });
 

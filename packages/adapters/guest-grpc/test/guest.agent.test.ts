@@ -27,7 +27,7 @@ guestSuite(
     mkdirSync(directory);
     return { guest: await agent.connect(), reconnect: () => agent.connect(), user: 'root', directory };
   },
-  { shell: true, fileSystem: true, freeze: hasCgroup, trees: hasCgroup },
+  { shell: true, fileSystem: true, xattrs: true, freeze: hasCgroup, trees: hasCgroup },
 );
 
 test('an agent left inside a cut frame by a host that died is reached again', async () => {

@@ -91,6 +91,30 @@ export const guestPath = text(MAX_PATH_LENGTH)
   .min(1)
   .meta({ description: "Path in the sandbox: absolute, or relative to the user's home." });
 
+/** Base64 as clients write it: with `+/` or with `-_`, padded or not. */
+const base64Text = (maxBytes: number) =>
+  z
+    .string()
+    .max(Math.ceil(maxBytes / 3) * 4)
+    .regex(/^[A-Za-z0-9+/_-]*={0,2}$/, 'must be base64');
+
+export const base64Bytes = (maxBytes: number) =>
+  base64Text(maxBytes).transform((value, context) => {
+    const bytes = Uint8Array.from(Buffer.from(value, 'base64'));
+    // What a decoder would pass over is refused: nobody meant it.
+    const isWhole = Math.ceil((bytes.length * 4) / 3) === value.replace(/=+$/, '').length;
+    if (isWhole && bytes.length <= maxBytes) return bytes;
+    context.addIssue({ code: 'custom', message: `must be base64 of at most ${maxBytes} bytes` });
+    return z.NEVER;
+  });
+
+/** Bytes of the guest that need not be UTF-8: a path, a name, the target of a link. */
+export const opaqueBytes = (maxBytes: number) =>
+  base64Bytes(maxBytes).refine(
+    (bytes) => bytes.length > 0 && !bytes.includes(0),
+    'must be at least one byte, and none of them zero',
+  );
+
 export const absoluteGuestPath = text(MAX_PATH_LENGTH)
   .regex(/^[/]/, 'must be absolute')
   .meta({ description: 'Absolute path in the sandbox.' });

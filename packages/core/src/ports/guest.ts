@@ -4,8 +4,9 @@
  * Errors: `link_lost` when the channel breaks; `agent_lost` when the agent does not answer in time.
  */
 import type { LifeId, ProcessId, SandboxId } from '../ids.ts';
+import type { GuestFiles } from './guest-files.ts';
 
-export interface Guest {
+export interface Guest extends GuestFiles {
   hello(): Promise<{ readonly agentVersion: string; readonly frozen: boolean }>;
   /** Stops all user processes; throws `timed_out` (and they run on). */
   freeze(timeoutMs: number): Promise<void>;
@@ -18,19 +19,6 @@ export interface Guest {
   /** Sends a signal to the command's whole process tree; for SIGKILL, returns when the tree is gone. */
   signalTree(processId: ProcessId, signal: number): Promise<void>;
   processes(): Promise<readonly GuestProcess[]>;
-
-  readFile(
-    file: FileRange,
-    signal?: AbortSignal,
-  ): Promise<{ readonly status: FileStatus; readonly body: AsyncIterable<Uint8Array> }>;
-  /** Replaces the file atomically; durable when it returns. The digest is computed in the guest. */
-  writeFile(
-    file: NewFile,
-    body: AsyncIterable<Uint8Array>,
-    signal?: AbortSignal,
-  ): Promise<{ readonly sizeBytes: number; readonly sha256: string }>;
-  stat(file: FilePath): Promise<FileStatus>;
-  list(directory: FilePath): AsyncIterable<FileStatus>;
 
   /** Settles when the channel is gone, with the reason. Never rejects. */
   readonly closed: Promise<string>;
@@ -71,33 +59,4 @@ export interface GuestProcess {
   readonly pid: number;
   readonly argv: readonly string[];
   readonly leaderAlive: boolean;
-}
-
-export interface FilePath {
-  /** Absolute, or relative to the user's home. */
-  readonly path: string;
-  readonly user?: string;
-}
-
-export interface FileRange extends FilePath {
-  readonly offset?: number;
-  readonly length?: number;
-}
-
-export interface NewFile extends FilePath {
-  /** Permission bits; undefined: those of the replaced file, or 0644. */
-  readonly mode?: number;
-}
-
-export interface FileStatus {
-  readonly name: string;
-  readonly type: 'file' | 'directory' | 'symlink' | 'other';
-  readonly sizeBytes: number;
-  /** Permission bits. */
-  readonly mode: number;
-  readonly uid: number;
-  readonly gid: number;
-  /** Milliseconds since 1970. */
-  readonly modifiedMs: number;
-  readonly linkTarget?: string;
 }

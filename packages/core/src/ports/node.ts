@@ -6,9 +6,17 @@
 import type { LifeId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
 import type { Real } from '../lifecycle.ts';
 import type { Size, SizeLimits } from '../size.ts';
-import type { FilePath, FileRange, FileStatus, GuestCommand, GuestProcess, NewFile, ProcessEvent } from './guest.ts';
+import type { GuestCommand, GuestProcess, ProcessEvent } from './guest.ts';
+import type { GuestFiles } from './guest-files.ts';
 
-export interface NodePort {
+/** The calls of the guest's files, each with the sandbox before the rest. */
+export type NodeFiles = {
+  readonly [K in keyof GuestFiles]: GuestFiles[K] extends (...rest: infer A) => infer R
+    ? (sandboxId: SandboxId, ...rest: A) => R
+    : never;
+};
+
+export interface NodePort extends NodeFiles {
   capabilities(): Promise<NodeCapabilities>;
   /** Templates with the state of their ready snapshots, newest step included. */
   templates(): readonly TemplateStatus[];
@@ -37,19 +45,6 @@ export interface NodePort {
   exec(sandboxId: SandboxId, command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent>;
   signalTree(sandboxId: SandboxId, processId: GuestCommand['processId'], signal: number): Promise<void>;
   processes(sandboxId: SandboxId): Promise<readonly GuestProcess[]>;
-  readFile(
-    sandboxId: SandboxId,
-    file: FileRange,
-    signal?: AbortSignal,
-  ): Promise<{ readonly status: FileStatus; readonly body: AsyncIterable<Uint8Array> }>;
-  writeFile(
-    sandboxId: SandboxId,
-    file: NewFile,
-    body: AsyncIterable<Uint8Array>,
-    signal?: AbortSignal,
-  ): Promise<{ readonly sizeBytes: number; readonly sha256: string }>;
-  stat(sandboxId: SandboxId, file: FilePath): Promise<FileStatus>;
-  list(sandboxId: SandboxId, directory: FilePath): AsyncIterable<FileStatus>;
 }
 
 interface Order {

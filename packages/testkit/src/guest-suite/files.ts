@@ -124,13 +124,13 @@ export function fileSystemCases(withGuest: WithGuest): void {
   );
 
   test(
-    'a path of the wrong kind is file_wrong_type, or not found where a file is taken for a directory',
+    'a path of the wrong kind is file_wrong_type, also where a file is taken for a directory',
     withGuest(async (world) => {
       await world.write('file', 'abc');
       await world.run('mkdir dir');
       await expect(world.guest.readFile(world.path('dir'))).rejects.toMatchObject({ code: 'file_wrong_type' });
       await expect(world.write('dir', 'x')).rejects.toMatchObject({ code: 'file_wrong_type' });
-      await expect(world.guest.stat(world.path('file/x'))).rejects.toMatchObject({ code: 'file_not_found' });
+      await expect(world.guest.stat(world.path('file/x'))).rejects.toMatchObject({ code: 'file_wrong_type' });
     }),
   );
 

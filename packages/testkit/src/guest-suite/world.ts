@@ -1,5 +1,12 @@
 /** The world of the guest suite: a guest with the few verbs that the cases are written in. */
-import { type Guest, type GuestCommand, newId, type ProcessEvent, type ProcessExit } from '@space/core';
+import {
+  type Guest,
+  type GuestBytes,
+  type GuestCommand,
+  newId,
+  type ProcessEvent,
+  type ProcessExit,
+} from '@space/core';
 
 export interface GuestUnderTest {
   /** A guest for one case. The suite closes it. */
@@ -16,6 +23,8 @@ export interface GuestAbilities {
   readonly shell: boolean;
   /** There is a file system with directories, owners and modes. */
   readonly fileSystem: boolean;
+  /** Its directory has extended attributes. */
+  readonly xattrs: boolean;
   readonly freeze: boolean;
   /** A whole process tree can be signalled. */
   readonly trees: boolean;
@@ -76,7 +85,7 @@ export class World {
     return Buffer.concat(await Array.fromAsync(body));
   }
 
-  async names(): Promise<string[]> {
+  async names(): Promise<GuestBytes[]> {
     const entries = await Array.fromAsync(this.guest.list({ path: this.directory, user: this.user }));
     return entries.map((entry) => entry.name);
   }

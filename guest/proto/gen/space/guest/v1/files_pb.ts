@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file space/guest/v1/files.proto.
  */
 export const file_space_guest_v1_files: GenFile = /*@__PURE__*/
-  fileDesc("ChpzcGFjZS9ndWVzdC92MS9maWxlcy5wcm90bxIOc3BhY2UuZ3Vlc3QudjEiSQoLUmVhZFJlcXVlc3QSDAoEcGF0aBgBIAEoDBIMCgR1c2VyGAIgASgJEg4KBm9mZnNldBgDIAEoBBIOCgZsZW5ndGgYBCABKAQiUQoJUmVhZFJlcGx5EiwKBnN0YXR1cxgBIAEoCzIaLnNwYWNlLmd1ZXN0LnYxLkZpbGVTdGF0dXNIABIOCgRkYXRhGAIgASgMSABCBgoEcGFydCLMAQoMV3JpdGVSZXF1ZXN0EjEKBG9wZW4YASABKAsyIS5zcGFjZS5ndWVzdC52MS5Xcml0ZVJlcXVlc3QuT3BlbkgAEg4KBGRhdGEYAiABKAxIABI1CgZjb21taXQYAyABKAsyIy5zcGFjZS5ndWVzdC52MS5Xcml0ZVJlcXVlc3QuQ29tbWl0SAAaMAoET3BlbhIMCgRwYXRoGAEgASgMEgwKBHVzZXIYAiABKAkSDAoEbW9kZRgDIAEoDRoICgZDb21taXRCBgoEcGFydCIqCgpXcml0ZVJlcGx5EgwKBHNpemUYASABKAQSDgoGc2hhMjU2GAIgASgMIikKC1N0YXRSZXF1ZXN0EgwKBHBhdGgYASABKAwSDAoEdXNlchgCIAEoCSI3CglTdGF0UmVwbHkSKgoGc3RhdHVzGAEgASgLMhouc3BhY2UuZ3Vlc3QudjEuRmlsZVN0YXR1cyIpCgtMaXN0UmVxdWVzdBIMCgRwYXRoGAEgASgMEgwKBHVzZXIYAiABKAkiOAoJTGlzdFJlcGx5EisKB2VudHJpZXMYASADKAsyGi5zcGFjZS5ndWVzdC52MS5GaWxlU3RhdHVzIvgBCgpGaWxlU3RhdHVzEgwKBG5hbWUYASABKAwSLQoEdHlwZRgCIAEoDjIfLnNwYWNlLmd1ZXN0LnYxLkZpbGVTdGF0dXMuVHlwZRIMCgRzaXplGAMgASgEEgwKBG1vZGUYBCABKA0SCwoDdWlkGAUgASgNEgsKA2dpZBgGIAEoDRITCgttb2RpZmllZF9ucxgHIAEoAxITCgtsaW5rX3RhcmdldBgIIAEoDCJNCgRUeXBlEhQKEFRZUEVfVU5TUEVDSUZJRUQQABIICgRGSUxFEAESDQoJRElSRUNUT1JZEAISCwoHU1lNTElOSxADEgkKBU9USEVSEAQykAIKBUZpbGVzEkAKBFJlYWQSGy5zcGFjZS5ndWVzdC52MS5SZWFkUmVxdWVzdBoZLnNwYWNlLmd1ZXN0LnYxLlJlYWRSZXBseTABEkMKBVdyaXRlEhwuc3BhY2UuZ3Vlc3QudjEuV3JpdGVSZXF1ZXN0Ghouc3BhY2UuZ3Vlc3QudjEuV3JpdGVSZXBseSgBEj4KBFN0YXQSGy5zcGFjZS5ndWVzdC52MS5TdGF0UmVxdWVzdBoZLnNwYWNlLmd1ZXN0LnYxLlN0YXRSZXBseRJACgRMaXN0Ehsuc3BhY2UuZ3Vlc3QudjEuTGlzdFJlcXVlc3QaGS5zcGFjZS5ndWVzdC52MS5MaXN0UmVwbHkwAWIGcHJvdG8z");
+  fileDesc("ChpzcGFjZS9ndWVzdC92MS9maWxlcy5wcm90bxIOc3BhY2UuZ3Vlc3QudjEiWQoLUmVhZFJlcXVlc3QSDAoEcGF0aBgBIAEoDBIMCgR1c2VyGAIgASgJEg4KBm9mZnNldBgDIAEoBBITCgZsZW5ndGgYBCABKARIAIgBAUIJCgdfbGVuZ3RoIlEKCVJlYWRSZXBseRIsCgZzdGF0dXMYASABKAsyGi5zcGFjZS5ndWVzdC52MS5GaWxlU3RhdHVzSAASDgoEZGF0YRgCIAEoDEgAQgYKBHBhcnQi/QEKDFdyaXRlUmVxdWVzdBIxCgRvcGVuGAEgASgLMiEuc3BhY2UuZ3Vlc3QudjEuV3JpdGVSZXF1ZXN0Lk9wZW5IABIOCgRkYXRhGAIgASgMSAASNQoGY29tbWl0GAMgASgLMiMuc3BhY2UuZ3Vlc3QudjEuV3JpdGVSZXF1ZXN0LkNvbW1pdEgAGlEKBE9wZW4SDAoEcGF0aBgBIAEoDBIMCgR1c2VyGAIgASgJEhEKBG1vZGUYAyABKA1IAIgBARIRCglpZl9hYnNlbnQYBCABKAhCBwoFX21vZGUaGAoGQ29tbWl0Eg4KBnNoYTI1NhgBIAEoDEIGCgRwYXJ0IioKCldyaXRlUmVwbHkSDAoEc2l6ZRgBIAEoBBIOCgZzaGEyNTYYAiABKAwiPAoLU3RhdFJlcXVlc3QSDAoEcGF0aBgBIAEoDBIMCgR1c2VyGAIgASgJEhEKCW5vX2ZvbGxvdxgDIAEoCCI3CglTdGF0UmVwbHkSKgoGc3RhdHVzGAEgASgLMhouc3BhY2UuZ3Vlc3QudjEuRmlsZVN0YXR1cyI4CgtMaXN0UmVxdWVzdBIMCgRwYXRoGAEgASgMEgwKBHVzZXIYAiABKAkSDQoFZGVwdGgYAyABKA0iOAoJTGlzdFJlcGx5EisKB2VudHJpZXMYASADKAsyGi5zcGFjZS5ndWVzdC52MS5GaWxlU3RhdHVzIl8KFE1ha2VEaXJlY3RvcnlSZXF1ZXN0EgwKBHBhdGgYASABKAwSDAoEdXNlchgCIAEoCRIPCgdwYXJlbnRzGAMgASgIEhEKBG1vZGUYBCABKA1IAIgBAUIHCgVfbW9kZSJJCgtNb3ZlUmVxdWVzdBIMCgRmcm9tGAEgASgMEgoKAnRvGAIgASgMEgwKBHVzZXIYAyABKAkSEgoKbm9fcmVwbGFjZRgEIAEoCCILCglNb3ZlUmVwbHkiPgoNUmVtb3ZlUmVxdWVzdBIMCgRwYXRoGAEgASgMEgwKBHVzZXIYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIIiwKC1JlbW92ZVJlcGx5Eg8KB3JlbW92ZWQYASABKAQSDAoEZG9uZRgCIAEoCCJ/ChRTZXRBdHRyaWJ1dGVzUmVxdWVzdBIMCgRwYXRoGAEgASgMEgwKBHVzZXIYAiABKAkSEQoJbm9fZm9sbG93GAMgASgIEhEKBG1vZGUYBCABKA1IAIgBARINCgVvd25lchgFIAEoCRINCgVncm91cBgGIAEoCUIHCgVfbW9kZSJAChJNYWtlU3ltbGlua1JlcXVlc3QSDAoEcGF0aBgBIAEoDBIMCgR1c2VyGAIgASgJEg4KBnRhcmdldBgDIAEoDCJLCgxYYXR0clJlcXVlc3QSDAoEcGF0aBgBIAEoDBIMCgR1c2VyGAIgASgJEhEKCW5vX2ZvbGxvdxgDIAEoCBIMCgRuYW1lGAQgASgMIiAKD0xpc3RYYXR0cnNSZXBseRINCgVuYW1lcxgBIAMoDCIeCg1HZXRYYXR0clJlcGx5Eg0KBXZhbHVlGAEgASgMIlEKD1NldFhhdHRyUmVxdWVzdBIvCglhdHRyaWJ1dGUYASABKAsyHC5zcGFjZS5ndWVzdC52MS5YYXR0clJlcXVlc3QSDQoFdmFsdWUYAiABKAwiDwoNU2V0WGF0dHJSZXBseSISChBSZW1vdmVYYXR0clJlcGx5Ij0KDFdhdGNoUmVxdWVzdBIMCgRwYXRoGAEgASgMEgwKBHVzZXIYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIIjgKCldhdGNoUmVwbHkSKgoGZXZlbnRzGAEgAygLMhouc3BhY2UuZ3Vlc3QudjEuV2F0Y2hFdmVudCLZAQoKV2F0Y2hFdmVudBItCgRraW5kGAEgASgOMh8uc3BhY2UuZ3Vlc3QudjEuV2F0Y2hFdmVudC5LaW5kEgwKBHBhdGgYAiABKAwSEQoJZGlyZWN0b3J5GAMgASgIEgwKBGZyb20YBCABKAwibQoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASCwoHQ1JFQVRFRBABEgwKCE1PRElGSUVEEAISCwoHUkVNT1ZFRBADEgkKBU1PVkVEEAQSDgoKQVRUUklCVVRFUxAFEgwKCE9WRVJGTE9XEAYimgIKCkZpbGVTdGF0dXMSDAoEbmFtZRgBIAEoDBItCgR0eXBlGAIgASgOMh8uc3BhY2UuZ3Vlc3QudjEuRmlsZVN0YXR1cy5UeXBlEgwKBHNpemUYAyABKAQSDAoEbW9kZRgEIAEoDRILCgN1aWQYBSABKA0SCwoDZ2lkGAYgASgNEhMKC21vZGlmaWVkX25zGAcgASgDEhMKC2xpbmtfdGFyZ2V0GAggASgMEgwKBHBhdGgYCSABKAwSEgoKdW5yZWFkYWJsZRgKIAEoCCJNCgRUeXBlEhQKEFRZUEVfVU5TUEVDSUZJRUQQABIICgRGSUxFEAESDQoJRElSRUNUT1JZEAISCwoHU1lNTElOSxADEgkKBU9USEVSEAQygAgKBUZpbGVzEkAKBFJlYWQSGy5zcGFjZS5ndWVzdC52MS5SZWFkUmVxdWVzdBoZLnNwYWNlLmd1ZXN0LnYxLlJlYWRSZXBseTABEkMKBVdyaXRlEhwuc3BhY2UuZ3Vlc3QudjEuV3JpdGVSZXF1ZXN0Ghouc3BhY2UuZ3Vlc3QudjEuV3JpdGVSZXBseSgBEj4KBFN0YXQSGy5zcGFjZS5ndWVzdC52MS5TdGF0UmVxdWVzdBoZLnNwYWNlLmd1ZXN0LnYxLlN0YXRSZXBseRJACgRMaXN0Ehsuc3BhY2UuZ3Vlc3QudjEuTGlzdFJlcXVlc3QaGS5zcGFjZS5ndWVzdC52MS5MaXN0UmVwbHkwARJQCg1NYWtlRGlyZWN0b3J5EiQuc3BhY2UuZ3Vlc3QudjEuTWFrZURpcmVjdG9yeVJlcXVlc3QaGS5zcGFjZS5ndWVzdC52MS5TdGF0UmVwbHkSPgoETW92ZRIbLnNwYWNlLmd1ZXN0LnYxLk1vdmVSZXF1ZXN0Ghkuc3BhY2UuZ3Vlc3QudjEuTW92ZVJlcGx5EkYKBlJlbW92ZRIdLnNwYWNlLmd1ZXN0LnYxLlJlbW92ZVJlcXVlc3QaGy5zcGFjZS5ndWVzdC52MS5SZW1vdmVSZXBseTABElAKDVNldEF0dHJpYnV0ZXMSJC5zcGFjZS5ndWVzdC52MS5TZXRBdHRyaWJ1dGVzUmVxdWVzdBoZLnNwYWNlLmd1ZXN0LnYxLlN0YXRSZXBseRJMCgtNYWtlU3ltbGluaxIiLnNwYWNlLmd1ZXN0LnYxLk1ha2VTeW1saW5rUmVxdWVzdBoZLnNwYWNlLmd1ZXN0LnYxLlN0YXRSZXBseRJLCgpMaXN0WGF0dHJzEhwuc3BhY2UuZ3Vlc3QudjEuWGF0dHJSZXF1ZXN0Gh8uc3BhY2UuZ3Vlc3QudjEuTGlzdFhhdHRyc1JlcGx5EkcKCEdldFhhdHRyEhwuc3BhY2UuZ3Vlc3QudjEuWGF0dHJSZXF1ZXN0Gh0uc3BhY2UuZ3Vlc3QudjEuR2V0WGF0dHJSZXBseRJKCghTZXRYYXR0chIfLnNwYWNlLmd1ZXN0LnYxLlNldFhhdHRyUmVxdWVzdBodLnNwYWNlLmd1ZXN0LnYxLlNldFhhdHRyUmVwbHkSTQoLUmVtb3ZlWGF0dHISHC5zcGFjZS5ndWVzdC52MS5YYXR0clJlcXVlc3QaIC5zcGFjZS5ndWVzdC52MS5SZW1vdmVYYXR0clJlcGx5EkMKBVdhdGNoEhwuc3BhY2UuZ3Vlc3QudjEuV2F0Y2hSZXF1ZXN0Ghouc3BhY2UuZ3Vlc3QudjEuV2F0Y2hSZXBseTABYgZwcm90bzM");
 
 /**
  * @generated from message space.guest.v1.ReadRequest
@@ -32,11 +32,11 @@ export type ReadRequest = Message<"space.guest.v1.ReadRequest"> & {
   offset: bigint;
 
   /**
-   * 0: to the end.
+   * Absent: to the end.
    *
-   * @generated from field: uint64 length = 4;
+   * @generated from field: optional uint64 length = 4;
    */
-  length: bigint;
+  length?: bigint | undefined;
 };
 
 /**
@@ -135,11 +135,18 @@ export type WriteRequest_Open = Message<"space.guest.v1.WriteRequest.Open"> & {
   user: string;
 
   /**
-   * Permission bits; 0: those of the replaced file, or 0644.
+   * Permission bits; absent: those of the replaced file less the set-id bits, or 0644.
    *
-   * @generated from field: uint32 mode = 3;
+   * @generated from field: optional uint32 mode = 3;
    */
-  mode: number;
+  mode?: number | undefined;
+
+  /**
+   * EEXIST when there is anything by that name, at the start or at the commit.
+   *
+   * @generated from field: bool if_absent = 4;
+   */
+  ifAbsent: boolean;
 };
 
 /**
@@ -153,6 +160,12 @@ export const WriteRequest_OpenSchema: GenMessage<WriteRequest_Open> = /*@__PURE_
  * @generated from message space.guest.v1.WriteRequest.Commit
  */
 export type WriteRequest_Commit = Message<"space.guest.v1.WriteRequest.Commit"> & {
+  /**
+   * Of all bytes; when given, others are not committed.
+   *
+   * @generated from field: bytes sha256 = 1;
+   */
+  sha256: Uint8Array;
 };
 
 /**
@@ -199,6 +212,13 @@ export type StatRequest = Message<"space.guest.v1.StatRequest"> & {
    * @generated from field: string user = 2;
    */
   user: string;
+
+  /**
+   * Of a symbolic link itself.
+   *
+   * @generated from field: bool no_follow = 3;
+   */
+  noFollow: boolean;
 };
 
 /**
@@ -238,6 +258,13 @@ export type ListRequest = Message<"space.guest.v1.ListRequest"> & {
    * @generated from field: string user = 2;
    */
   user: string;
+
+  /**
+   * 1 to 16; 0 is 1.
+   *
+   * @generated from field: uint32 depth = 3;
+   */
+  depth: number;
 };
 
 /**
@@ -252,7 +279,7 @@ export const ListRequestSchema: GenMessage<ListRequest> = /*@__PURE__*/
  */
 export type ListReply = Message<"space.guest.v1.ListReply"> & {
   /**
-   * At most 256 a message.
+   * Together at most 64 KiB, encoded.
    *
    * @generated from field: repeated space.guest.v1.FileStatus entries = 1;
    */
@@ -265,6 +292,474 @@ export type ListReply = Message<"space.guest.v1.ListReply"> & {
  */
 export const ListReplySchema: GenMessage<ListReply> = /*@__PURE__*/
   messageDesc(file_space_guest_v1_files, 7);
+
+/**
+ * @generated from message space.guest.v1.MakeDirectoryRequest
+ */
+export type MakeDirectoryRequest = Message<"space.guest.v1.MakeDirectoryRequest"> & {
+  /**
+   * @generated from field: bytes path = 1;
+   */
+  path: Uint8Array;
+
+  /**
+   * @generated from field: string user = 2;
+   */
+  user: string;
+
+  /**
+   * Makes missing parents, and is content with a directory that is there.
+   *
+   * @generated from field: bool parents = 3;
+   */
+  parents: boolean;
+
+  /**
+   * Of the directory itself when it is made; absent: 0755. Parents are 0755.
+   *
+   * @generated from field: optional uint32 mode = 4;
+   */
+  mode?: number | undefined;
+};
+
+/**
+ * Describes the message space.guest.v1.MakeDirectoryRequest.
+ * Use `create(MakeDirectoryRequestSchema)` to create a new message.
+ */
+export const MakeDirectoryRequestSchema: GenMessage<MakeDirectoryRequest> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 8);
+
+/**
+ * @generated from message space.guest.v1.MoveRequest
+ */
+export type MoveRequest = Message<"space.guest.v1.MoveRequest"> & {
+  /**
+   * @generated from field: bytes from = 1;
+   */
+  from: Uint8Array;
+
+  /**
+   * @generated from field: bytes to = 2;
+   */
+  to: Uint8Array;
+
+  /**
+   * @generated from field: string user = 3;
+   */
+  user: string;
+
+  /**
+   * EEXIST when there is anything at `to`.
+   *
+   * @generated from field: bool no_replace = 4;
+   */
+  noReplace: boolean;
+};
+
+/**
+ * Describes the message space.guest.v1.MoveRequest.
+ * Use `create(MoveRequestSchema)` to create a new message.
+ */
+export const MoveRequestSchema: GenMessage<MoveRequest> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 9);
+
+/**
+ * @generated from message space.guest.v1.MoveReply
+ */
+export type MoveReply = Message<"space.guest.v1.MoveReply"> & {
+};
+
+/**
+ * Describes the message space.guest.v1.MoveReply.
+ * Use `create(MoveReplySchema)` to create a new message.
+ */
+export const MoveReplySchema: GenMessage<MoveReply> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 10);
+
+/**
+ * @generated from message space.guest.v1.RemoveRequest
+ */
+export type RemoveRequest = Message<"space.guest.v1.RemoveRequest"> & {
+  /**
+   * @generated from field: bytes path = 1;
+   */
+  path: Uint8Array;
+
+  /**
+   * @generated from field: string user = 2;
+   */
+  user: string;
+
+  /**
+   * A directory with all that is in it; without, only an empty one.
+   *
+   * @generated from field: bool recursive = 3;
+   */
+  recursive: boolean;
+};
+
+/**
+ * Describes the message space.guest.v1.RemoveRequest.
+ * Use `create(RemoveRequestSchema)` to create a new message.
+ */
+export const RemoveRequestSchema: GenMessage<RemoveRequest> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 11);
+
+/**
+ * @generated from message space.guest.v1.RemoveReply
+ */
+export type RemoveReply = Message<"space.guest.v1.RemoveReply"> & {
+  /**
+   * Entries removed so far.
+   *
+   * @generated from field: uint64 removed = 1;
+   */
+  removed: bigint;
+
+  /**
+   * @generated from field: bool done = 2;
+   */
+  done: boolean;
+};
+
+/**
+ * Describes the message space.guest.v1.RemoveReply.
+ * Use `create(RemoveReplySchema)` to create a new message.
+ */
+export const RemoveReplySchema: GenMessage<RemoveReply> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 12);
+
+/**
+ * @generated from message space.guest.v1.SetAttributesRequest
+ */
+export type SetAttributesRequest = Message<"space.guest.v1.SetAttributesRequest"> & {
+  /**
+   * @generated from field: bytes path = 1;
+   */
+  path: Uint8Array;
+
+  /**
+   * @generated from field: string user = 2;
+   */
+  user: string;
+
+  /**
+   * @generated from field: bool no_follow = 3;
+   */
+  noFollow: boolean;
+
+  /**
+   * @generated from field: optional uint32 mode = 4;
+   */
+  mode?: number | undefined;
+
+  /**
+   * A name, or a number; empty: as it is.
+   *
+   * @generated from field: string owner = 5;
+   */
+  owner: string;
+
+  /**
+   * @generated from field: string group = 6;
+   */
+  group: string;
+};
+
+/**
+ * Describes the message space.guest.v1.SetAttributesRequest.
+ * Use `create(SetAttributesRequestSchema)` to create a new message.
+ */
+export const SetAttributesRequestSchema: GenMessage<SetAttributesRequest> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 13);
+
+/**
+ * @generated from message space.guest.v1.MakeSymlinkRequest
+ */
+export type MakeSymlinkRequest = Message<"space.guest.v1.MakeSymlinkRequest"> & {
+  /**
+   * @generated from field: bytes path = 1;
+   */
+  path: Uint8Array;
+
+  /**
+   * @generated from field: string user = 2;
+   */
+  user: string;
+
+  /**
+   * @generated from field: bytes target = 3;
+   */
+  target: Uint8Array;
+};
+
+/**
+ * Describes the message space.guest.v1.MakeSymlinkRequest.
+ * Use `create(MakeSymlinkRequestSchema)` to create a new message.
+ */
+export const MakeSymlinkRequestSchema: GenMessage<MakeSymlinkRequest> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 14);
+
+/**
+ * @generated from message space.guest.v1.XattrRequest
+ */
+export type XattrRequest = Message<"space.guest.v1.XattrRequest"> & {
+  /**
+   * @generated from field: bytes path = 1;
+   */
+  path: Uint8Array;
+
+  /**
+   * @generated from field: string user = 2;
+   */
+  user: string;
+
+  /**
+   * @generated from field: bool no_follow = 3;
+   */
+  noFollow: boolean;
+
+  /**
+   * With its namespace, as in "user.note".
+   *
+   * @generated from field: bytes name = 4;
+   */
+  name: Uint8Array;
+};
+
+/**
+ * Describes the message space.guest.v1.XattrRequest.
+ * Use `create(XattrRequestSchema)` to create a new message.
+ */
+export const XattrRequestSchema: GenMessage<XattrRequest> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 15);
+
+/**
+ * @generated from message space.guest.v1.ListXattrsReply
+ */
+export type ListXattrsReply = Message<"space.guest.v1.ListXattrsReply"> & {
+  /**
+   * Those that the user may see, in byte order.
+   *
+   * @generated from field: repeated bytes names = 1;
+   */
+  names: Uint8Array[];
+};
+
+/**
+ * Describes the message space.guest.v1.ListXattrsReply.
+ * Use `create(ListXattrsReplySchema)` to create a new message.
+ */
+export const ListXattrsReplySchema: GenMessage<ListXattrsReply> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 16);
+
+/**
+ * @generated from message space.guest.v1.GetXattrReply
+ */
+export type GetXattrReply = Message<"space.guest.v1.GetXattrReply"> & {
+  /**
+   * @generated from field: bytes value = 1;
+   */
+  value: Uint8Array;
+};
+
+/**
+ * Describes the message space.guest.v1.GetXattrReply.
+ * Use `create(GetXattrReplySchema)` to create a new message.
+ */
+export const GetXattrReplySchema: GenMessage<GetXattrReply> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 17);
+
+/**
+ * @generated from message space.guest.v1.SetXattrRequest
+ */
+export type SetXattrRequest = Message<"space.guest.v1.SetXattrRequest"> & {
+  /**
+   * @generated from field: space.guest.v1.XattrRequest attribute = 1;
+   */
+  attribute?: XattrRequest | undefined;
+
+  /**
+   * At most 64 KiB.
+   *
+   * @generated from field: bytes value = 2;
+   */
+  value: Uint8Array;
+};
+
+/**
+ * Describes the message space.guest.v1.SetXattrRequest.
+ * Use `create(SetXattrRequestSchema)` to create a new message.
+ */
+export const SetXattrRequestSchema: GenMessage<SetXattrRequest> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 18);
+
+/**
+ * @generated from message space.guest.v1.SetXattrReply
+ */
+export type SetXattrReply = Message<"space.guest.v1.SetXattrReply"> & {
+};
+
+/**
+ * Describes the message space.guest.v1.SetXattrReply.
+ * Use `create(SetXattrReplySchema)` to create a new message.
+ */
+export const SetXattrReplySchema: GenMessage<SetXattrReply> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 19);
+
+/**
+ * @generated from message space.guest.v1.RemoveXattrReply
+ */
+export type RemoveXattrReply = Message<"space.guest.v1.RemoveXattrReply"> & {
+};
+
+/**
+ * Describes the message space.guest.v1.RemoveXattrReply.
+ * Use `create(RemoveXattrReplySchema)` to create a new message.
+ */
+export const RemoveXattrReplySchema: GenMessage<RemoveXattrReply> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 20);
+
+/**
+ * @generated from message space.guest.v1.WatchRequest
+ */
+export type WatchRequest = Message<"space.guest.v1.WatchRequest"> & {
+  /**
+   * @generated from field: bytes path = 1;
+   */
+  path: Uint8Array;
+
+  /**
+   * @generated from field: string user = 2;
+   */
+  user: string;
+
+  /**
+   * All directories below, those made later too. Links are not followed.
+   *
+   * @generated from field: bool recursive = 3;
+   */
+  recursive: boolean;
+};
+
+/**
+ * Describes the message space.guest.v1.WatchRequest.
+ * Use `create(WatchRequestSchema)` to create a new message.
+ */
+export const WatchRequestSchema: GenMessage<WatchRequest> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 21);
+
+/**
+ * @generated from message space.guest.v1.WatchReply
+ */
+export type WatchReply = Message<"space.guest.v1.WatchReply"> & {
+  /**
+   * None in the first reply: the watch is in place.
+   *
+   * @generated from field: repeated space.guest.v1.WatchEvent events = 1;
+   */
+  events: WatchEvent[];
+};
+
+/**
+ * Describes the message space.guest.v1.WatchReply.
+ * Use `create(WatchReplySchema)` to create a new message.
+ */
+export const WatchReplySchema: GenMessage<WatchReply> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 22);
+
+/**
+ * @generated from message space.guest.v1.WatchEvent
+ */
+export type WatchEvent = Message<"space.guest.v1.WatchEvent"> & {
+  /**
+   * @generated from field: space.guest.v1.WatchEvent.Kind kind = 1;
+   */
+  kind: WatchEvent_Kind;
+
+  /**
+   * Relative to the watched directory; empty for the directory itself, and for OVERFLOW.
+   *
+   * @generated from field: bytes path = 2;
+   */
+  path: Uint8Array;
+
+  /**
+   * @generated from field: bool directory = 3;
+   */
+  directory: boolean;
+
+  /**
+   * Of MOVED: where it was.
+   *
+   * @generated from field: bytes from = 4;
+   */
+  from: Uint8Array;
+};
+
+/**
+ * Describes the message space.guest.v1.WatchEvent.
+ * Use `create(WatchEventSchema)` to create a new message.
+ */
+export const WatchEventSchema: GenMessage<WatchEvent> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_files, 23);
+
+/**
+ * @generated from enum space.guest.v1.WatchEvent.Kind
+ */
+export const WatchEvent_Kind = {
+  /**
+   * @generated from enum value: KIND_UNSPECIFIED = 0;
+   */
+  KIND_UNSPECIFIED: 0,
+
+  /**
+   * Of what is found in a directory that is new, perhaps twice.
+   *
+   * @generated from enum value: CREATED = 1;
+   */
+  CREATED: 1,
+
+  /**
+   * @generated from enum value: MODIFIED = 2;
+   */
+  MODIFIED: 2,
+
+  /**
+   * @generated from enum value: REMOVED = 3;
+   */
+  REMOVED: 3,
+
+  /**
+   * Within the watched directories. What moves in is CREATED; out, REMOVED.
+   *
+   * @generated from enum value: MOVED = 4;
+   */
+  MOVED: 4,
+
+  /**
+   * @generated from enum value: ATTRIBUTES = 5;
+   */
+  ATTRIBUTES: 5,
+
+  /**
+   * Changes were lost, or are not watched for: there are too many. Look for yourself.
+   *
+   * @generated from enum value: OVERFLOW = 6;
+   */
+  OVERFLOW: 6,
+} as const;
+
+/**
+ * @generated from enum space.guest.v1.WatchEvent.Kind
+ */
+export type WatchEvent_Kind = (typeof WatchEvent_Kind)[keyof typeof WatchEvent_Kind] | UnknownEnum;
+
+/**
+ * Describes the enum space.guest.v1.WatchEvent.Kind.
+ */
+export const WatchEvent_KindSchema: GenEnum<WatchEvent_Kind> = /*@__PURE__*/
+  enumDesc(file_space_guest_v1_files, 23, 0);
 
 /**
  * @generated from message space.guest.v1.FileStatus
@@ -310,9 +805,25 @@ export type FileStatus = Message<"space.guest.v1.FileStatus"> & {
   modifiedNs: bigint;
 
   /**
+   * Of a symbolic link that was not followed.
+   *
    * @generated from field: bytes link_target = 8;
    */
   linkTarget: Uint8Array;
+
+  /**
+   * In a listing: relative to the listed directory. Empty: the name.
+   *
+   * @generated from field: bytes path = 9;
+   */
+  path: Uint8Array;
+
+  /**
+   * In a listing: a directory within its depth that the user may not read, so that its entries are missing.
+   *
+   * @generated from field: bool unreadable = 10;
+   */
+  unreadable: boolean;
 };
 
 /**
@@ -320,7 +831,7 @@ export type FileStatus = Message<"space.guest.v1.FileStatus"> & {
  * Use `create(FileStatusSchema)` to create a new message.
  */
 export const FileStatusSchema: GenMessage<FileStatus> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_files, 8);
+  messageDesc(file_space_guest_v1_files, 24);
 
 /**
  * @generated from enum space.guest.v1.FileStatus.Type
@@ -361,13 +872,16 @@ export type FileStatus_Type = (typeof FileStatus_Type)[keyof typeof FileStatus_T
  * Describes the enum space.guest.v1.FileStatus.Type.
  */
 export const FileStatus_TypeSchema: GenEnum<FileStatus_Type> = /*@__PURE__*/
-  enumDesc(file_space_guest_v1_files, 8, 0);
+  enumDesc(file_space_guest_v1_files, 24, 0);
 
 /**
- * Files are handled with the authority of the requesting guest user. Every path is absolute or relative to the user's home.
- * Errors: NOT_FOUND (ENOENT, ENOTDIR), PERMISSION_DENIED, FAILED_PRECONDITION (is a directory, not a regular file),
- * RESOURCE_EXHAUSTED (no space, no inodes, quota), INVALID_ARGUMENT (name too long, empty path, unknown user), ABORTED (a
- * write that ended without Commit); where a system call failed, the message starts with the errno's name.
+ * Files are handled with the authority of the requesting guest user. Paths and names are opaque bytes; a path is absolute or
+ * relative to the user's home. What a call promises to have changed is durable when it returns.
+ *
+ * Errors: where a system call failed, the message starts with the errno's name, and that name alone says what it means
+ * (the table is `errno.rs` in the agent). Without one: INVALID_ARGUMENT (empty path, unknown user or group),
+ * FAILED_PRECONDITION (not a regular file), NOT_FOUND (a watched directory is not there any more), ABORTED (a write that
+ * ended without Commit, or whose bytes are not those of the digest; nothing was changed).
  *
  * @generated from service space.guest.v1.Files
  */
@@ -383,7 +897,7 @@ export const Files: GenService<{
   /**
    * Write replaces a file atomically: the bytes go to a temporary file in the same directory, which is synced and renamed
    * over the path when the stream ends with Commit. A stream that ends without Commit changes nothing. Missing parent
-   * directories are created.
+   * directories are created. A symbolic link in its place is replaced and not followed.
    *
    * @generated from rpc space.guest.v1.Files.Write
    */
@@ -401,7 +915,7 @@ export const Files: GenService<{
     output: typeof StatReplySchema;
   },
   /**
-   * Entries in byte order of their names.
+   * Entries in byte order of their names; with depth, each directory before its own entries. Links are not followed.
    *
    * @generated from rpc space.guest.v1.Files.List
    */
@@ -409,6 +923,96 @@ export const Files: GenService<{
     methodKind: "server_streaming";
     input: typeof ListRequestSchema;
     output: typeof ListReplySchema;
+  },
+  /**
+   * @generated from rpc space.guest.v1.Files.MakeDirectory
+   */
+  makeDirectory: {
+    methodKind: "unary";
+    input: typeof MakeDirectoryRequestSchema;
+    output: typeof StatReplySchema;
+  },
+  /**
+   * As rename(2): atomic, of the entry itself, within one file system.
+   *
+   * @generated from rpc space.guest.v1.Files.Move
+   */
+  move: {
+    methodKind: "unary";
+    input: typeof MoveRequestSchema;
+    output: typeof MoveReplySchema;
+  },
+  /**
+   * Removes an entry itself, never what a link points to. Replies tell how far it is; the last is `done`. A stream that is
+   * left ends the work where it stands.
+   *
+   * @generated from rpc space.guest.v1.Files.Remove
+   */
+  remove: {
+    methodKind: "server_streaming";
+    input: typeof RemoveRequestSchema;
+    output: typeof RemoveReplySchema;
+  },
+  /**
+   * Owner first, then mode, since a change of owner clears the set-id bits. Not atomic over both.
+   *
+   * @generated from rpc space.guest.v1.Files.SetAttributes
+   */
+  setAttributes: {
+    methodKind: "unary";
+    input: typeof SetAttributesRequestSchema;
+    output: typeof StatReplySchema;
+  },
+  /**
+   * @generated from rpc space.guest.v1.Files.MakeSymlink
+   */
+  makeSymlink: {
+    methodKind: "unary";
+    input: typeof MakeSymlinkRequestSchema;
+    output: typeof StatReplySchema;
+  },
+  /**
+   * @generated from rpc space.guest.v1.Files.ListXattrs
+   */
+  listXattrs: {
+    methodKind: "unary";
+    input: typeof XattrRequestSchema;
+    output: typeof ListXattrsReplySchema;
+  },
+  /**
+   * @generated from rpc space.guest.v1.Files.GetXattr
+   */
+  getXattr: {
+    methodKind: "unary";
+    input: typeof XattrRequestSchema;
+    output: typeof GetXattrReplySchema;
+  },
+  /**
+   * @generated from rpc space.guest.v1.Files.SetXattr
+   */
+  setXattr: {
+    methodKind: "unary";
+    input: typeof SetXattrRequestSchema;
+    output: typeof SetXattrReplySchema;
+  },
+  /**
+   * @generated from rpc space.guest.v1.Files.RemoveXattr
+   */
+  removeXattr: {
+    methodKind: "unary";
+    input: typeof XattrRequestSchema;
+    output: typeof RemoveXattrReplySchema;
+  },
+  /**
+   * Watch tells of changes in a directory that the user can read, from an empty first reply on until the caller leaves or
+   * the directory is gone.
+   *
+   * @generated from rpc space.guest.v1.Files.Watch
+   */
+  watch: {
+    methodKind: "server_streaming";
+    input: typeof WatchRequestSchema;
+    output: typeof WatchReplySchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_space_guest_v1_files, 0);

@@ -1,0 +1,31 @@
+/** What many routes can answer alike. */
+import type { ErrorCode } from '@space/core';
+
+/** What starting a microVM from a snapshot can answer. */
+export const START = [
+  'restore_failed',
+  'snapshot_bad',
+  'snapshot_unfit',
+  'insufficient_memory',
+  'insufficient_space',
+  'timed_out',
+] as const satisfies readonly ErrorCode[];
+
+/** What an operation on the lifecycle of one sandbox can answer. */
+export const OPERATION = [
+  'not_found',
+  'wrong_state',
+  'operation_in_progress',
+  'superseded',
+] as const satisfies readonly ErrorCode[];
+
+/** What reaching into a sandbox can answer; a paused one is woken first. */
+export const USE = [
+  ...OPERATION,
+  ...START,
+  'vm_lost',
+  'agent_lost',
+  'link_lost',
+] as const satisfies readonly ErrorCode[];
+
+export const WAKES = 'Wakes a paused sandbox.';

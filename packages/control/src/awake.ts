@@ -1,0 +1,40 @@
+/** Reaching into a sandbox: a paused one is woken first, and again when a pause came in between. */
+import { AppError, type SandboxId } from '@space/core';
+import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
+import type { RecordedSandbox } from './records.ts';
+
+/** A pause may come between the wake and the call; after so many in a row the caller is told. */
+export const MAX_WAKES = 3;
+
+export class Awake {
+  readonly #machinery: Machinery;
+  readonly #sandboxes: LifecycleUseCases;
+
+  constructor(machinery: Machinery, sandboxes: LifecycleUseCases) {
+    this.#machinery = machinery;
+    this.#sandboxes = sandboxes;
+  }
+
+  async use<T>(reference: string, signal: AbortSignal, use: (sandboxId: SandboxId) => Promise<T>): Promise<T> {
+    for (let wakes = 1; ; wakes++) {
+      const { id } = await this.wake(reference, signal);
+      try {
+        return await use(id);
+      } catch (thrown) {
+        if (wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
+      }
+    }
+  }
+
+  async wake(reference: string, signal: AbortSignal): Promise<RecordedSandbox> {
+    const { driver, effects } = this.#machinery;
+    const { id } = await this.#sandboxes.find(reference);
+    const { sandbox } = await driver.perform(id, 'use', effects.resume(), signal);
+    return sandbox;
+  }
+}
+
+/** Nothing was done: the node refuses before it acts when nothing runs. */
+export function wasPaused(thrown: unknown): boolean {
+  return thrown instanceof AppError && thrown.code === 'wrong_state';
+}
