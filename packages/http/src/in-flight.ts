@@ -41,5 +41,7 @@ export class InFlight {
 function drainRest(request: IncomingMessage): void {
   if (request.complete) return;
   const timer = setTimeout(() => request.socket.destroy(), LINGER_MS);
-  request.once('close', () => clearTimeout(timer)).resume();
+  // A listener, since a reader that is just leaving would undo a plain `resume`.
+  request.once('close', () => clearTimeout(timer)).on('data', () => undefined);
+  request.resume();
 }

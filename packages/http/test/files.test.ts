@@ -1,6 +1,6 @@
 /** Files over HTTP: names of any bytes, changes, attributes and watches. */
 import { expect, test } from 'vitest';
-import { eventsOf, World } from './world.ts';
+import { eventsOf, KEY, World, wholeAnswer } from './world.ts';
 
 const json = (method: string, body: object): RequestInit => ({
   method,
@@ -128,4 +128,18 @@ test('a watch streams changes and ends with an error', async () => {
     { type: 'error', problem: { code: 'vm_lost' } },
   ]);
   expect((await world.fetch(`${path}/files/watch?path=/none`)).status).toBe(404);
+});
+
+test('after an upload that was refused in its middle, the connection serves the next call', async () => {
+  await using world = await World.start();
+  const path = await world.sandbox();
+  const head = `Host: localhost\r\nAuthorization: Bearer ${KEY}\r\n`;
+  const sizeBytes = 4 * 1024 * 1024;
+  const socket = world.raw(
+    `PUT ${path}/files?path=/full-later HTTP/1.1\r\n${head}Content-Length: ${sizeBytes}\r\n\r\n`,
+  );
+  socket.write(Buffer.alloc(sizeBytes));
+  socket.write(`GET /v1/sandboxes HTTP/1.1\r\n${head}Connection: close\r\n\r\n`);
+  const answers = await wholeAnswer(socket);
+  expect(answers.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 507', 'HTTP/1.1 200']);
 });

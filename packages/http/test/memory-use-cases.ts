@@ -177,6 +177,7 @@ export class MemoryUseCases implements UseCases {
     const { id, path, pathBase64, ...options } = input;
     const { files } = this.#get(id);
     if (path === '/full') throw new AppError('guest_full', 'no space');
+    if (path === '/full-later') await refuseWhileReading(body);
     const sink = path === '/dev/null' ? drained(body) : undefined;
     try {
       if (sink !== undefined) return await sink;
@@ -426,6 +427,14 @@ export class MemoryUseCases implements UseCases {
 function attributeOf(input: Input<'getXattr'>) {
   const { path, pathBase64, name, nameBase64 } = input;
   return { path: givenBytes(path, pathBase64), name: givenBytes(name, nameBase64) };
+}
+
+/** As a guest does that answers while the next piece of the body is still waited for. */
+async function refuseWhileReading(body: AsyncIterable<Uint8Array>): Promise<never> {
+  const pieces = body[Symbol.asyncIterator]();
+  await pieces.next();
+  void pieces.next().then(() => pieces.return?.());
+  throw new AppError('guest_full', 'no space');
 }
 
 /** Takes a body of any size and keeps none of it. */
