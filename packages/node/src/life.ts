@@ -105,7 +105,7 @@ export class Life {
     ]);
     if (this.#endReason !== null)
       return new AppError('link_lost', `The stream ended: ${this.#endReason}.`, { cause: thrown });
-    if (ended === null) return error;
+    if (ended === null || error.code === 'vm_lost') return error;
     return new AppError('vm_lost', `The microVM ended: ${ended.detail}.`, { cause: thrown });
   }
 }
