@@ -61,7 +61,7 @@ export const FILE_ROUTES = {
     summary: 'Write a file',
     description:
       'Replaces the file atomically; when it answers, the file is complete, durable and owned by the user. Missing ' +
-      'directories are made. A symbolic link by that name is replaced, not followed. The body is streamed and has no ' +
+      'directories are made. A symbolic link to a file is itself replaced. The body is streamed and has no ' +
       `limit but the disk. ${PATHS}${WAKES}`,
     params: schemas.sandboxParams,
     query: schemas.writeFileQuery,
