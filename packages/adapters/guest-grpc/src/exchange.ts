@@ -75,6 +75,8 @@ export class Exchange<I extends DescMessage, O extends DescMessage> {
   /** Ends the exchange at the agent too, unless it is over. */
   cancel(): void {
     if (!this.closed) this.#http.close(http2.constants.NGHTTP2_CANCEL);
+    // One that the agent closed while we were sending stays half open in Node, and whoever waits for room waits for ever.
+    else if (!this.#http.destroyed) this.#http.destroy();
   }
 
   /** Sends a message; returns when there is room for the next, or none will be wanted. */

@@ -897,7 +897,7 @@ export const Files: GenService<{
   /**
    * Write replaces a file atomically: the bytes go to a temporary file in the same directory, which is synced and renamed
    * over the path when the stream ends with Commit. A stream that ends without Commit changes nothing. Missing parent
-   * directories are created. A symbolic link to a file is itself replaced.
+   * directories are created. A symbolic link in its place is replaced and not followed.
    *
    * @generated from rpc space.guest.v1.Files.Write
    */
