@@ -1,5 +1,5 @@
 /** The world of the guest suite: a guest with the few verbs that the cases are written in. */
-import { type Guest, type GuestCommand, newId, type ProcessEvent, type ProcessExit } from '@space/core';
+import { type Guest, type GuestCommand, newId, type ProcessEvent, type ProcessExit, type ProcessId } from '@space/core';
 
 export interface GuestUnderTest {
   /** A guest for one case. The suite closes it. */
@@ -58,6 +58,10 @@ export class World {
     return this.command('/bin/bash', '-c', script);
   }
 
+  kill(processId: ProcessId): Promise<void> {
+    return this.guest.signalProcess(processId, 9, 'tree');
+  }
+
   run(script: string): Promise<Ran> {
     return collect(this.guest.exec(this.shell(script)));
   }
@@ -80,6 +84,10 @@ export class World {
     const entries = await Array.fromAsync(this.guest.list({ path: this.directory, user: this.user }));
     return entries.map((entry) => entry.name);
   }
+}
+
+export function exited(exit: ProcessExit): ProcessEvent {
+  return { kind: 'exited', exit, timedOut: false, oom: false };
 }
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
