@@ -420,7 +420,7 @@ describe('commands', () => {
     const events = world.execEvents(id, 'forever')[Symbol.asyncIterator]();
     await events.next();
     const end = events.next();
-    await Promise.all([expect(end).rejects.toMatchObject({ code: 'vm_lost' }), world.pause(id)]);
+    await Promise.all([expect(end).rejects.toMatchObject({ code: 'link_lost' }), world.pause(id)]);
   });
 });
 

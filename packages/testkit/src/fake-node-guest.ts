@@ -82,7 +82,7 @@ class FakeProcess {
   readonly startedMs = Date.now();
   stdinBytes = 0;
   isInputOpen: boolean;
-  end: ProcessEnd | 'lost' | undefined;
+  end: ProcessEnd | AppError | undefined;
   readonly #printed: Buffer[] = [];
   #news = Promise.withResolvers<void>();
 
@@ -101,7 +101,7 @@ class FakeProcess {
     this.#wake();
   }
 
-  finish(end: ProcessEnd | 'lost'): void {
+  finish(end: ProcessEnd | AppError): void {
     this.end ??= end;
     this.isInputOpen = false;
     this.#wake();
@@ -120,7 +120,7 @@ class FakeProcess {
       const data = this.output.subarray(offset);
       if (data.length > 0) yield { kind: 'output', stream: 'stdout', offset, data } as const;
       offset += data.length;
-      if (this.end === 'lost') throw new AppError('vm_lost', 'The VM ended.');
+      if (this.end instanceof AppError) throw this.end;
       if (this.end !== undefined && offset === this.output.length) {
         yield { kind: 'exited', ...this.end } as const;
         return;
@@ -195,16 +195,16 @@ export class FakeProcesses {
         startedMs,
         leaderAlive: end === undefined,
         liveProcesses: end === undefined ? 1 : 0,
-        ...(end === undefined || end === 'lost' ? {} : { end }),
+        ...(end === undefined || end instanceof AppError ? {} : { end }),
         stdoutBytes: output.length,
         stderrBytes: 0,
         stdinBytes,
       }));
   }
 
-  /** The VM is gone, and every stream with it. */
-  lose(): void {
-    for (const process of this.#all.values()) process.finish('lost');
+  /** The VM is gone, and every stream with it, for that reason. */
+  lose(reason: AppError): void {
+    for (const process of this.#all.values()) process.finish(reason);
     this.#all.clear();
   }
 

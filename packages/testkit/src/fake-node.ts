@@ -92,6 +92,7 @@ export class FakeNode implements NodePort {
     const sandbox = this.#get(sandboxId);
     const life = this.#life(sandboxId);
     sandbox.crashed = life.guest;
+    life.processes.lose(new AppError('vm_lost', detail));
     this.#endLife(sandbox);
     for (const listener of this.#listeners) listener({ sandboxId, lifeId: life.lifeId, detail });
   }
@@ -290,7 +291,7 @@ export class FakeNode implements NodePort {
   }
 
   #endLife(sandbox: FakeSandbox): void {
-    sandbox.life?.processes.lose();
+    sandbox.life?.processes.lose(new AppError('link_lost', 'The stream ended: its life was ended.'));
     sandbox.life = null;
   }
 
