@@ -209,7 +209,11 @@ pub async fn pump(channel: &Channel, log: &Log, mut leader: Leader, is_terminal:
         });
         match read {
             Ok(0) => return,
-            Ok(length) => owed = owed.map(|owed| owed - length),
+            Ok(length) => {
+                owed = owed.map(|owed| owed - length);
+                // A pipe that is never empty must not keep the one thread of the agent.
+                tokio::task::yield_now().await;
+            }
             Err(e) if is_transient(&e) && owed.is_none() => {}
             Err(_) => return,
         }
@@ -222,7 +226,7 @@ pub async fn discard(channel: Channel) {
         match CHUNK.with_borrow_mut(|chunk| channel.read(chunk)) {
             Ok(0) => return,
             Err(e) if !is_transient(&e) => return,
-            _ => {}
+            _ => tokio::task::yield_now().await,
         }
     }
 }

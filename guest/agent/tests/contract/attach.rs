@@ -124,6 +124,21 @@ async fn the_agent_stays_small_however_many_processes_print_for_nobody() {
 }
 
 #[tokio::test]
+async fn processes_that_print_without_end_for_nobody_leave_the_agent_answering() {
+    let Some(agent) = Agent::start_with_cgroup().await else { return };
+    let mut host = agent.open().await;
+    for _ in 0..4 {
+        drop(host.start(shell("yes & exec yes")).await.unwrap());
+        // What children print after their leader is read all the same.
+        drop(host.start(shell("(yes; yes) & exit 0")).await.unwrap());
+    }
+    for _ in 0..5 {
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(5), host.shell("echo here")).await;
+        assert_eq!(answer.expect("the agent answers").text(), "here\n");
+    }
+}
+
+#[tokio::test]
 async fn a_command_whose_time_has_passed_is_killed_with_its_tree_whoever_reads() {
     let Some(agent) = Agent::start_with_cgroup().await else { return };
     let mut host = agent.open().await;
