@@ -1,6 +1,6 @@
 /** The daemon is killed; its VMs run on, and the next daemon takes them up. */
 import { mkdtemp } from 'node:fs/promises';
-import { Sandbox } from '@space/sdk';
+import { type ExecEvent, Sandbox } from '@space/sdk';
 import { processesNaming, startPlatform } from '@space/server';
 import { expect, it } from 'vitest';
 import { endDaemon, startDaemon } from './daemon.ts';
@@ -15,6 +15,8 @@ it('keeps running sandboxes through a kill -9 of the daemon, and pauses them whe
     if (apiKey === null) throw new Error('the first start showed no key');
     const sandbox = await Sandbox.create({ baseUrl: daemon.url, apiKey });
     const before = await placeWitness(sandbox);
+    const { processId } = await sandbox.start('for i in $(seq 1 1000); do echo $i; sleep 0.01; done; exit 3');
+    const printed = await readSome(sandbox.attach(processId));
     await endDaemon(daemon, 'SIGKILL');
     expect(await processesNaming(`${config.runDir}/lives`)).not.toEqual([]);
 
@@ -25,6 +27,10 @@ it('keeps running sandboxes through a kill -9 of the daemon, and pauses them whe
     const after = await ask(found);
     expect(after).toMatchObject({ word: before.word, pid: before.pid });
     expect(found.fields.generation).toBe(1);
+    const rest = await Array.fromAsync(found.attach(processId, { stdoutOffset: printed.length }));
+    const text = rest.map((event) => (event.type === 'stdout' ? Buffer.from(event.data).toString() : '')).join('');
+    expect(printed + text).toBe(Array.from({ length: 1000 }, (_, index) => `${index + 1}\n`).join(''));
+    expect(rest.at(-1)).toMatchObject({ type: 'exited', exitCode: 3 });
 
     await endDaemon(daemon, 'SIGTERM');
     expect(await processesNaming(config.runDir, config.dataDir)).toEqual([]);
@@ -40,3 +46,13 @@ it('keeps running sandboxes through a kill -9 of the daemon, and pauses them whe
     await removeAll(config);
   }
 });
+
+/** Some of what a process prints. */
+async function readSome(events: AsyncGenerator<ExecEvent>): Promise<string> {
+  let text = '';
+  for await (const event of events) {
+    if (event.type === 'stdout') text += Buffer.from(event.data).toString();
+    if (text.length > 100) break;
+  }
+  return text;
+}

@@ -27,7 +27,7 @@ use crate::errno::check;
 use crate::log;
 
 /// Kept back from `user` for the kernel and the agent.
-const RESERVED_MEMORY_BYTES: u64 = 24 << 20;
+const RESERVED_MEMORY_BYTES: u64 = 40 << 20;
 const RESERVED_PIDS: u64 = 64;
 const MAX_CPU_WEIGHT: &[u8] = b"10000";
 /// Deeper trees than this are counted and removed only down to here.
@@ -153,6 +153,15 @@ impl ProcessCgroup {
         signal_tree(self.directory.as_fd(), signal, MAX_DEPTH)
     }
 
+    /// Whether the OOM killer has killed any process of the tree.
+    pub fn was_hit_by_oom_killer(&self) -> bool {
+        let mut text = String::new();
+        // Without the controller nobody knows; the exit is true all the same.
+        let read =
+            open(self.directory.as_fd(), "memory.events", libc::O_RDONLY).and_then(|mut f| f.read_to_string(&mut text));
+        read.is_ok() && text.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count != "0")
+    }
+
     /// Waits until no live process is left; for one waiter only.
     pub async fn empty(&self) -> io::Result<()> {
         self.events.empty().await
@@ -213,6 +222,8 @@ fn limit(user: BorrowedFd) -> io::Result<Option<u64>> {
     write(user, "pids.max", all.to_string().as_bytes())?;
     // Commands share the processor evenly, however many processes one of them has.
     let _ = write(user, "cgroup.subtree_control", b"+cpu");
+    // Tells whose process the OOM killer has killed; the limit is that of `user`.
+    let _ = write(user, "cgroup.subtree_control", b"+memory");
     write(user, "cgroup.subtree_control", b"+pids")?;
     // One command can't take the last of them, so there is always room for another that kills it.
     Ok(Some(all.saturating_sub(RESERVED_PIDS).max(RESERVED_PIDS / 2)))

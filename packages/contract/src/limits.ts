@@ -22,6 +22,9 @@ export const MAX_ARGUMENTS = 1024;
 /** A command may run for as long as the sandbox; a *timeout* that is set is at most this. */
 export const MAX_EXEC_TIMEOUT_MS = 7 * 24 * 60 * 60 * 1000;
 
+/** Of a terminal, each way. */
+export const MAX_TERMINAL_LENGTH = 1000;
+
 /** Linux's PATH_MAX less the terminating zero. */
 export const MAX_PATH_LENGTH = 4095;
 

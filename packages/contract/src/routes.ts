@@ -5,7 +5,7 @@
 import type { ErrorCode } from '@space/core';
 import { OPERATION, START, USE, WAKES } from './error-groups.ts';
 import { FILE_ROUTES } from './file-routes.ts';
-import { json, ndjson, noBody, nothing, type Route } from './route.ts';
+import { bytes, json, ndjson, noBody, nothing, type Route } from './route.ts';
 import * as schemas from './schemas/index.ts';
 
 /** What any route can answer, beside the protocol's own errors. */
@@ -76,7 +76,7 @@ export const ROUTES = {
     summary: 'Run a command and stream its output',
     description:
       'The stream ends with `exited`, or with `error` when the end of the command is not known; a stream that ends ' +
-      'otherwise was cut. Closing the connection ends the stream and leaves the command running. stdin is empty. ' +
+      'otherwise was cut. Closing the connection ends the stream and leaves the command running: it can be attached to. ' +
       WAKES,
     params: schemas.sandboxParams,
     query: nothing,
@@ -85,13 +85,65 @@ export const ROUTES = {
     status: 200,
     errors: ['command_not_started', ...USE],
   },
+  startProcess: {
+    method: 'POST',
+    path: '/v1/sandboxes/{id}/processes',
+    summary: 'Start a command and leave it running',
+    description: `Answers when it runs; attach to it for its output and its end. ${WAKES}`,
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: json(schemas.execBody),
+    response: json(schemas.startedProcess),
+    status: 201,
+    errors: ['command_not_started', ...USE],
+  },
+  attachProcess: {
+    method: 'GET',
+    path: '/v1/sandboxes/{id}/processes/{processId}/stream',
+    summary: 'Stream the output of a process from a position on, and its end',
+    description:
+      'As exec does, with `started` first. The sandbox keeps the last 1 MiB of each stream (less when very many processes ' +
+      'print), also of the last 64 processes that have ended; what is no longer there comes as `lost`. A process waits for ' +
+      'its fastest reader, and for none when nobody reads. An offset beyond what was printed, as there is after a rewind, is ' +
+      `a \`bad_request\`. ${WAKES}`,
+    params: schemas.processParams,
+    query: schemas.attachQuery,
+    body: noBody,
+    response: ndjson(schemas.execEvent, ['exited', 'error']),
+    status: 200,
+    errors: [...USE],
+  },
+  writeInput: {
+    method: 'POST',
+    path: '/v1/sandboxes/{id}/processes/{processId}/input',
+    summary: 'Give a process input',
+    description: `Answers when the process has taken all of it; the body is streamed at the pace of the process. ${WAKES}`,
+    params: schemas.processParams,
+    query: schemas.writeInputQuery,
+    body: bytes,
+    response: json(schemas.writtenInput),
+    status: 200,
+    errors: ['input_closed', ...USE],
+  },
+  resizeTerminal: {
+    method: 'POST',
+    path: '/v1/sandboxes/{id}/processes/{processId}/resize',
+    summary: 'Set the size of the terminal of a process',
+    description: `What runs on it in the foreground gets SIGWINCH. ${WAKES}`,
+    params: schemas.processParams,
+    query: nothing,
+    body: json(schemas.resizeBody),
+    response: noBody,
+    status: 204,
+    errors: ['input_closed', ...USE],
+  },
   listProcesses: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/processes',
-    summary: 'List the processes that were started by exec and are not gone',
+    summary: 'List the processes that were started by the API and are not gone',
     description: 'A read: a paused sandbox stays paused and is answered with `wrong_state`.',
     params: schemas.sandboxParams,
-    query: nothing,
+    query: schemas.listProcessesQuery,
     body: noBody,
     response: json(schemas.processList),
     status: 200,
@@ -100,8 +152,8 @@ export const ROUTES = {
   signalProcess: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/processes/{processId}/signal',
-    summary: 'Send a signal to a process and all its descendants',
-    description: `For SIGKILL, answers when all of them are gone. ${WAKES}`,
+    summary: 'Send a signal to a process, or to it and all its descendants',
+    description: `For SIGKILL to a tree, answers when all of it is gone. ${WAKES}`,
     params: schemas.processParams,
     query: nothing,
     body: json(schemas.signalBody),

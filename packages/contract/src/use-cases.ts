@@ -14,15 +14,14 @@ import type {
   AppError,
   FileStatus,
   GuestBytes,
+  GuestProcess,
   ListedFile,
   ProcessEvent,
-  ProcessExit,
   WatchEvent,
 } from '@space/core';
 import type {
   Capabilities,
   Input,
-  ProcessList,
   Readiness,
   Rewound,
   Sandbox,
@@ -30,7 +29,9 @@ import type {
   SandboxList,
   Snapshot,
   SnapshotList,
+  StartedProcess,
   TemplateList,
+  WrittenInput,
 } from './types.ts';
 
 export interface Caller {
@@ -39,16 +40,6 @@ export interface Caller {
   readonly requestId: string;
   readonly signal: AbortSignal;
 }
-
-/** Events of a command, ending with `exited`; a stream that cannot end so throws (`vm_lost`, `link_lost`, …). */
-export type ExecEvent =
-  | Exclude<ProcessEvent, { readonly kind: 'exited' }>
-  | {
-      readonly kind: 'exited';
-      readonly exit: ProcessExit;
-      /** Whether we killed it, since its `timeoutMs` had passed. */
-      readonly timedOut: boolean;
-    };
 
 export interface OpenFile {
   /** Of the file, as it was when it was opened. */
@@ -66,9 +57,14 @@ export interface UseCases {
   getSandbox(caller: Caller, input: Input<'getSandbox'>): Promise<SandboxDetail>;
   deleteSandbox(caller: Caller, input: Input<'deleteSandbox'>): Promise<void>;
 
-  /** Starts with `started`. */
-  exec(caller: Caller, input: Input<'exec'>): AsyncIterable<ExecEvent>;
-  listProcesses(caller: Caller, input: Input<'listProcesses'>): Promise<ProcessList>;
+  /** From `started` to `exited`; a stream that cannot end so throws (`vm_lost`, `link_lost`, …). */
+  exec(caller: Caller, input: Input<'exec'>): AsyncIterable<ProcessEvent>;
+  startProcess(caller: Caller, input: Input<'startProcess'>): Promise<StartedProcess>;
+  attachProcess(caller: Caller, input: Input<'attachProcess'>): AsyncIterable<ProcessEvent>;
+  /** Consumes the body at the pace of the process. What was taken stays taken when the body fails. */
+  writeInput(caller: Caller, input: Input<'writeInput'>, body: AsyncIterable<Uint8Array>): Promise<WrittenInput>;
+  resizeTerminal(caller: Caller, input: Input<'resizeTerminal'>): Promise<void>;
+  listProcesses(caller: Caller, input: Input<'listProcesses'>): Promise<readonly GuestProcess[]>;
   signalProcess(caller: Caller, input: Input<'signalProcess'>): Promise<void>;
 
   readFile(caller: Caller, input: Input<'readFile'>): Promise<OpenFile>;

@@ -26,8 +26,10 @@ const chance = { bytes: (count: number) => Uint8Array.from({ length: count }, ()
 /** Something that each body schema accepts. */
 const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   createSandbox: { name: 'a', size: { vcpus: 1 }, env: { A: '1' }, metadata: { b: '2' } },
-  exec: { command: 'true' },
-  signalProcess: { signal: 'SIGTERM' },
+  exec: { command: 'true', stdin: true, pty: { cols: 80, rows: 24 }, timeoutMs: 1 },
+  startProcess: { command: 'true' },
+  resizeTerminal: { cols: 80, rows: 24 },
+  signalProcess: { signal: 'SIGTERM', target: 'leader' },
   pauseSandbox: {},
   resumeSandbox: {},
   takeSnapshot: { name: 'a', note: 'b' },

@@ -1,8 +1,8 @@
 /** The use-cases of commands in a sandbox. All but the list of processes wake a paused one. */
-import { type Caller, type ExecEvent, type Input, type ProcessList, SHELL_ARGV, SIGNALS } from '@space/contract';
-import { AppError, type GuestCommand, newId } from '@space/core';
+import { type Caller, type Input, SHELL_ARGV, SIGNALS, type StartedProcess } from '@space/contract';
+import { AppError, type GuestCommand, type GuestProcess, newId, type ProcessEvent } from '@space/core';
 import { Awake, MAX_WAKES, wasPaused } from './awake.ts';
-import { runCommand } from './exec.ts';
+import { sendInput } from './input.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox } from './records.ts';
 import { stoppable } from './streams.ts';
@@ -18,50 +18,79 @@ export class GuestUseCases {
     this.#awake = new Awake(machinery, sandboxes);
   }
 
-  exec(caller: Caller, input: Input<'exec'>): AsyncIterable<ExecEvent> {
-    return stoppable(caller.signal, (signal) => this.#exec(input, signal));
-  }
-
-  async listProcesses(_caller: Caller, input: Input<'listProcesses'>): Promise<ProcessList> {
-    const sandbox = await this.#sandboxes.find(input.id);
-    if (sandbox.settled === 'crashed') throw new AppError('vm_lost', sandbox.crash?.detail ?? 'The microVM ended.');
-    if (sandbox.settled !== 'running') throw new AppError('wrong_state', `The sandbox is ${sandbox.settled}.`);
-    const processes = await this.#machinery.ports.node.processes(sandbox.id);
-    return { processes: processes.map((one) => ({ ...one, argv: [...one.argv] })) };
-  }
-
-  async signalProcess({ signal }: Caller, input: Input<'signalProcess'>): Promise<void> {
-    await this.#awake.use(input.id, signal, (id) =>
-      this.#machinery.ports.node.signalTree(id, input.processId, SIGNALS[input.signal]),
+  exec(caller: Caller, input: Input<'exec'>): AsyncIterable<ProcessEvent> {
+    const { node, chance } = this.#machinery.ports;
+    return this.#events(caller, input.id, (sandbox, signal) =>
+      node.exec(sandbox.id, commandOf(sandbox, input, newId('process', chance)), signal),
     );
   }
 
-  async *#exec(input: Input<'exec'>, signal: AbortSignal): AsyncGenerator<ExecEvent, void> {
-    const { node, chance } = this.#machinery.ports;
-    for (let wakes = 1; ; wakes++) {
-      const sandbox = await this.#awake.wake(input.id, signal);
-      const command = commandOf(sandbox, input, newId('process', chance));
-      let started = false;
-      try {
-        for await (const event of runCommand(node, sandbox.id, command, input.timeoutMs, signal)) {
-          started = true;
-          yield event;
-        }
-        return;
-      } catch (thrown) {
-        if (started || wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
-      }
+  async startProcess(caller: Caller, input: Input<'startProcess'>): Promise<StartedProcess> {
+    // Leaving the stream leaves the command running.
+    for await (const event of this.exec(caller, input)) {
+      if (event.kind === 'started') return { processId: event.processId, pid: event.pid };
     }
+    throw new AppError('agent_lost', 'A command began without being started.');
+  }
+
+  attachProcess(caller: Caller, { id, ...position }: Input<'attachProcess'>): AsyncIterable<ProcessEvent> {
+    const { node } = this.#machinery.ports;
+    return this.#events(caller, id, (sandbox, signal) => node.attach(sandbox.id, position, signal));
+  }
+
+  async writeInput({ signal }: Caller, input: Input<'writeInput'>, body: AsyncIterable<Uint8Array>) {
+    const { node } = this.#machinery.ports;
+    const acceptedBytes = await sendInput(input, body, signal, (piece) =>
+      this.#awake.use(input.id, signal, (sandboxId) => node.writeInput(sandboxId, piece)),
+    );
+    return { acceptedBytes };
+  }
+
+  async resizeTerminal({ signal }: Caller, { id, processId, ...size }: Input<'resizeTerminal'>): Promise<void> {
+    const { node } = this.#machinery.ports;
+    await this.#awake.use(id, signal, (sandboxId) => node.resizeTerminal(sandboxId, processId, size));
+  }
+
+  async listProcesses(_caller: Caller, { id, ended }: Input<'listProcesses'>): Promise<readonly GuestProcess[]> {
+    const sandbox = await this.#sandboxes.find(id);
+    if (sandbox.settled === 'crashed') throw new AppError('vm_lost', sandbox.crash?.detail ?? 'The microVM ended.');
+    if (sandbox.settled !== 'running') throw new AppError('wrong_state', `The sandbox is ${sandbox.settled}.`);
+    return this.#machinery.ports.node.processes(sandbox.id, { ended });
+  }
+
+  async signalProcess({ signal }: Caller, input: Input<'signalProcess'>): Promise<void> {
+    const { node } = this.#machinery.ports;
+    await this.#awake.use(input.id, signal, (id) =>
+      node.signalProcess(id, input.processId, SIGNALS[input.signal], input.target),
+    );
+  }
+
+  /** The stream of a command. One that was refused because of a pause, before its first event, is opened again. */
+  #events(
+    caller: Caller,
+    reference: string,
+    open: (sandbox: RecordedSandbox, signal: AbortSignal) => AsyncIterable<ProcessEvent>,
+  ): AsyncIterable<ProcessEvent> {
+    const awake = this.#awake;
+    return stoppable(caller.signal, async function* (signal) {
+      for (let wakes = 1; ; wakes++) {
+        const sandbox = await awake.wake(reference, signal);
+        let started = false;
+        try {
+          for await (const event of open(sandbox, signal)) {
+            started = true;
+            yield event;
+          }
+          return;
+        } catch (thrown) {
+          if (started || wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
+        }
+      }
+    });
   }
 }
 
 function commandOf(sandbox: RecordedSandbox, input: Input<'exec'>, processId: GuestCommand['processId']): GuestCommand {
-  const argv = input.argv ?? [...SHELL_ARGV, input.command ?? ''];
-  return {
-    processId,
-    argv,
-    env: { ...sandbox.env, ...input.env },
-    ...(input.cwd === undefined ? {} : { cwd: input.cwd }),
-    ...(input.user === undefined ? {} : { user: input.user }),
-  };
+  const { id: _, command = '', argv = [...SHELL_ARGV, command], env, ...rest } = input;
+  return { ...rest, processId, argv, env: { ...sandbox.env, ...env } };
 }

@@ -81,7 +81,7 @@ describe('pause and resume', () => {
     await world.count(id, 2);
     await world.pause(id);
     await world.get(id);
-    await expect(world.control.listProcesses(world.caller(), { id })).rejects.toMatchObject({ code: 'wrong_state' });
+    await expect(world.processes(id)).rejects.toMatchObject({ code: 'wrong_state' });
     expect((await world.get(id)).status).toBe('paused');
     const starts = () => world.node.faults.steps.filter((step) => step === 'start').length;
     const before = starts();
@@ -355,18 +355,49 @@ describe('commands', () => {
   it('are killed when their time has passed, and say so', async () => {
     const { id } = await world.create();
     const events = await collect(world.execEvents(id, 'forever', { timeoutMs: 20 }));
-    expect(events.at(-1)).toEqual({ kind: 'exited', exit: { signal: 9 }, timedOut: true });
-    expect((await world.control.listProcesses(world.caller(), { id })).processes).toEqual([]);
+    expect(events.at(-1)).toEqual({ kind: 'exited', exit: { signal: 9 }, timedOut: true, oom: false });
+    expect(await world.processes(id)).toEqual([]);
     const inTime = await collect(world.execEvents(id, 'exit 3', { timeoutMs: 10_000 }));
-    expect(inTime.at(-1)).toEqual({ kind: 'exited', exit: { code: 3 }, timedOut: false });
+    expect(inTime.at(-1)).toEqual({ kind: 'exited', exit: { code: 3 }, timedOut: false, oom: false });
   });
 
-  it('that cannot be killed end as an error, never as an exit', async () => {
+  it('are started without waiting, attached to, given input, and listed with their end', async () => {
     const { id } = await world.create();
-    world.node.faults.failNext('signalTree', new AppError('agent_lost', 'silent'));
-    await expect(collect(world.execEvents(id, 'forever', { timeoutMs: 20 }))).rejects.toMatchObject({
-      code: 'timed_out',
-    });
+    const caller = world.caller();
+    const { processId } = await world.control.startProcess(caller, { id, command: 'cat', stdin: true });
+    expect(await world.processes(id)).toMatchObject([{ processId, leaderAlive: true }]);
+    async function* body() {
+      yield Buffer.alloc(70_000, 'a');
+      yield Buffer.from('end');
+    }
+    const write = (offset?: number) =>
+      world.control.writeInput(
+        caller,
+        { id, processId, eof: offset !== undefined, ...(offset === undefined ? {} : { offset }) },
+        body(),
+      );
+    expect(await write()).toEqual({ acceptedBytes: 70_003 });
+    // Repeated, it changes nothing; and it goes on from there.
+    expect(await write(0)).toEqual({ acceptedBytes: 70_003 });
+    const events = await collect(world.attach(id, processId, 70_000));
+    expect(events.slice(1)).toEqual([
+      { kind: 'output', stream: 'stdout', offset: 70_000, data: Buffer.from('end') },
+      { kind: 'exited', exit: { code: 0 }, timedOut: false, oom: false },
+    ]);
+    expect(await world.processes(id)).toEqual([]);
+    expect(await world.processes(id, true)).toMatchObject([{ processId, end: { exit: { code: 0 } } }]);
+    await expect(write(70_003)).rejects.toMatchObject({ code: 'input_closed' });
+  });
+
+  it('are not listed by waking a paused sandbox; attaching wakes it', async () => {
+    const { id } = await world.create();
+    const { processId } = await world.control.startProcess(world.caller(), { id, command: 'forever' });
+    await world.pause(id);
+    await expect(world.processes(id)).rejects.toMatchObject({ code: 'wrong_state' });
+    expect((await world.get(id)).status).toBe('paused');
+    // The fake's processes do not live through a pause.
+    await expect(collect(world.attach(id, processId))).rejects.toMatchObject({ code: 'not_found' });
+    expect((await world.get(id)).status).toBe('running');
   });
 
   it('run on when their stream is let go of, at once', async () => {
@@ -376,12 +407,12 @@ describe('commands', () => {
     const pending = events.next();
     await events.return?.();
     expect(await pending).toEqual({ done: true, value: undefined });
-    const { processes } = await world.control.listProcesses(world.caller(), { id });
+    const processes = await world.processes(id);
     expect(processes).toHaveLength(1);
     const [{ processId } = { processId: undefined }] = processes;
     if (processId === undefined) throw new Error('there is one');
-    await world.control.signalProcess(world.caller(), { id, processId, signal: 'SIGTERM' });
-    expect((await world.control.listProcesses(world.caller(), { id })).processes).toEqual([]);
+    await world.control.signalProcess(world.caller(), { id, processId, signal: 'SIGTERM', target: 'tree' });
+    expect(await world.processes(id)).toEqual([]);
   });
 
   it('end typed when the sandbox is paused under them', async () => {
@@ -389,7 +420,7 @@ describe('commands', () => {
     const events = world.execEvents(id, 'forever')[Symbol.asyncIterator]();
     await events.next();
     const end = events.next();
-    await Promise.all([expect(end).rejects.toMatchObject({ code: 'vm_lost' }), world.pause(id)]);
+    await Promise.all([expect(end).rejects.toMatchObject({ code: 'link_lost' }), world.pause(id)]);
   });
 });
 

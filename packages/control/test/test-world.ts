@@ -1,6 +1,6 @@
 /** A control on a fake node and records in memory, and short ways to use it; for tests. */
-import type { Caller, ExecEvent, Input, Sandbox } from '@space/contract';
-import { newId } from '@space/core';
+import type { Caller, Input, Sandbox } from '@space/contract';
+import { newId, type ProcessEvent, type ProcessId } from '@space/core';
 import { FakeNode, realClock, seededChance } from '@space/testkit';
 import { type Control, createControl } from '../src/control.ts';
 import type { Logger } from '../src/ports.ts';
@@ -64,6 +64,14 @@ export class World {
     return (await this.control.getTimeline(this.caller(), { id, limit: 100 })).snapshots;
   }
 
+  processes(id: string, ended = false) {
+    return this.control.listProcesses(this.caller(), { id, ended });
+  }
+
+  attach(id: string, processId: ProcessId, stdoutOffset = 0) {
+    return this.control.attachProcess(this.caller(), { id, processId, stdoutOffset, stderrOffset: 0 });
+  }
+
   execEvents(id: string, command: string, more: Partial<Input<'exec'>> = {}, signal?: AbortSignal) {
     return this.control.exec(this.caller(signal), { id, command, ...more });
   }
@@ -96,7 +104,7 @@ export class World {
 
 export const NO_LEFTOVERS = { inFlight: [], unknownPoints: 0, unknownSandboxes: [] };
 
-export async function collect(events: AsyncIterable<ExecEvent>): Promise<ExecEvent[]> {
+export async function collect(events: AsyncIterable<ProcessEvent>): Promise<ProcessEvent[]> {
   return Array.fromAsync(events);
 }
 

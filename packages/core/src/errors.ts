@@ -116,7 +116,7 @@ export const ERRORS = {
     status: 502,
     retry: 'safe',
     title: 'The connection to the sandbox was interrupted',
-    nextStep: 'Repeat the call. A command that was started may still be running.',
+    nextStep: 'Repeat the call. A command that was started runs on; attach to it by its process id.',
   },
   restore_failed: {
     status: 500,
@@ -226,6 +226,12 @@ export const ERRORS = {
     retry: 'never',
     title: 'The command could not be started',
     nextStep: 'Check the command, its directory and its user; the message says which is wrong.',
+  },
+  input_closed: {
+    status: 409,
+    retry: 'never',
+    title: 'The process takes no input',
+    nextStep: 'Start it with `stdin` or `pty`; one that has closed its input, or ended, takes no more.',
   },
   payload_too_large: {
     status: 413,

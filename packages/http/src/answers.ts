@@ -3,10 +3,11 @@
  * route that is added to the contract does not compile until it is answered here.
  */
 import { buildOpenApi, type ForkResults, type RouteName } from '@space/contract';
+import { readBody } from './body.ts';
 import type { Call } from './call.ts';
 import { FILE_ANSWERS } from './file-answers.ts';
 import { sendEvents } from './ndjson.ts';
-import { toExecWireEvent } from './wire.ts';
+import { toExecWireEvent, toProcess } from './wire.ts';
 
 /** The body of the answer; or, when the answer was streamed, nothing. */
 type Answer = { readonly body?: unknown; readonly status?: number } | 'streamed';
@@ -26,7 +27,24 @@ export const ANSWERS: Answers = {
     await sendEvents('exec', call, map(call.useCases.exec(call.caller, call.input), toExecWireEvent));
     return 'streamed';
   },
-  listProcesses: async ({ useCases, caller, input }) => ({ body: await useCases.listProcesses(caller, input) }),
+  startProcess: async ({ useCases, caller, input }) => ({ body: await useCases.startProcess(caller, input) }),
+  attachProcess: async (call) => {
+    const events = call.useCases.attachProcess(call.caller, call.input);
+    await sendEvents('attachProcess', call, map(events, toExecWireEvent));
+    return 'streamed';
+  },
+  writeInput: async ({ useCases, caller, input, request, server }) => {
+    const body = readBody(request, { idleMs: server.uploadIdleMs });
+    return { body: await useCases.writeInput(caller, input, body) };
+  },
+  resizeTerminal: async ({ useCases, caller, input }) => {
+    await useCases.resizeTerminal(caller, input);
+    return {};
+  },
+  listProcesses: async ({ useCases, caller, input }) => {
+    const processes = await useCases.listProcesses(caller, input);
+    return { body: { processes: processes.map(toProcess) } };
+  },
   signalProcess: async ({ useCases, caller, input }) => {
     await useCases.signalProcess(caller, input);
     return {};

@@ -1,6 +1,6 @@
 /** From the domain's shapes to those of the wire. */
-import { type ExecEvent, type ExecWireEvent, signalNameOf } from '@space/contract';
-import { unreachable } from '@space/core';
+import { type ExecWireEvent, type ProcessList, signalNameOf } from '@space/contract';
+import { type GuestProcess, type ProcessEnd, type ProcessEvent, unreachable } from '@space/core';
 
 export function toOctal(mode: number): string {
   return (mode & 0o7777).toString(8).padStart(4, '0');
@@ -14,21 +14,34 @@ export function toInstant(milliseconds: number): Date {
   return new Date(Math.min(Math.max(Math.trunc(milliseconds), 0), LAST_INSTANT_MS));
 }
 
-export function toExecWireEvent(event: ExecEvent): ExecWireEvent {
+export function toExecWireEvent(event: ProcessEvent): ExecWireEvent {
   switch (event.kind) {
     case 'started':
       return { type: 'started', processId: event.processId, pid: event.pid };
     case 'output':
-      return { type: event.stream, data: asBuffer(event.data).toString('base64') };
-    case 'exited': {
-      const { exit, timedOut } = event;
-      return 'code' in exit
-        ? { type: 'exited', exitCode: exit.code, signal: null, timedOut }
-        : { type: 'exited', exitCode: null, signal: signalNameOf(exit.signal), timedOut };
-    }
+      return { type: event.stream, offset: event.offset, data: asBuffer(event.data).toString('base64') };
+    case 'lost':
+      return { type: 'lost', stream: event.stream, offset: event.offset, sizeBytes: event.sizeBytes };
+    case 'exited':
+      return { type: 'exited', ...toEnd(event) };
     default:
       return unreachable(event);
   }
+}
+
+function toEnd({ exit, timedOut, oom }: ProcessEnd) {
+  return 'code' in exit
+    ? { exitCode: exit.code, signal: null, timedOut, oom }
+    : { exitCode: null, signal: signalNameOf(exit.signal), timedOut, oom };
+}
+
+export function toProcess({ argv, startedMs, end, ...rest }: GuestProcess): ProcessList['processes'][number] {
+  return {
+    ...rest,
+    argv: [...argv],
+    startedAt: toInstant(startedMs).toISOString(),
+    end: end === undefined ? null : toEnd(end),
+  };
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {

@@ -5,12 +5,10 @@
 import { createHash, randomBytes } from 'node:crypto';
 import {
   type Caller,
-  type ExecEvent,
   type ForkResult,
   givenBytes,
   type Input,
   type OpenFile,
-  type ProcessList,
   type Readiness,
   type Rewound,
   type Sandbox,
@@ -26,7 +24,9 @@ import {
   DEFAULT_SIZE,
   type ErrorCode,
   type FileStatus,
+  type GuestProcess,
   newId,
+  type ProcessEvent,
   type ProcessId,
   SIZE_LIMITS,
   type SnapshotId,
@@ -35,6 +35,9 @@ import { FakeFiles } from '@space/testkit';
 
 const chance = { bytes: (count: number) => randomBytes(count) };
 const bytesOf = (text: string) => new TextEncoder().encode(text);
+
+/** What every process has printed that is attached to. */
+export const PRINTED = bytesOf('0123456789'.repeat(5));
 
 interface Stored {
   sandbox: Sandbox;
@@ -46,19 +49,30 @@ type Command = (context: {
   readonly caller: Caller;
   readonly argument: string;
   readonly env: Readonly<Record<string, string>>;
-}) => AsyncGenerator<ExecEvent>;
+}) => AsyncGenerator<ProcessEvent>;
 
-const out = (text: string | Uint8Array, stream: 'stdout' | 'stderr' = 'stdout'): ExecEvent => ({
+const out = (text: string | Uint8Array, stream: 'stdout' | 'stderr' = 'stdout', offset = 0): ProcessEvent => ({
   kind: 'output',
   stream,
+  offset,
   data: typeof text === 'string' ? bytesOf(text) : text,
 });
-const exited = (code: number): ExecEvent => ({ kind: 'exited', exit: { code }, timedOut: false });
+const exited = (code: number): ProcessEvent => ({
+  kind: 'exited',
+  exit: { code },
+  timedOut: false,
+  oom: false,
+});
 
 export class MemoryUseCases implements UseCases {
   readonly sandboxes = new Map<string, Stored>();
   readonly snapshots = new Map<string, Snapshot>();
   readonly signals: string[] = [];
+  readonly inputs: Uint8Array[] = [];
+  readonly inputEnded = Promise.withResolvers<void>();
+  readonly sizes: [cols: number, rows: number][] = [];
+  closedProcess: ProcessId | undefined;
+  interruptions = 0;
   /** Thrown by the next getSandbox. */
   nextError: unknown;
   /** How long a create takes. */
@@ -86,7 +100,7 @@ export class MemoryUseCases implements UseCases {
       yield exited(0);
     },
     killed: async function* () {
-      yield { kind: 'exited', exit: { signal: 9 }, timedOut: true };
+      yield { kind: 'exited', exit: { signal: 9 }, timedOut: true, oom: true };
     },
     fail: async function* ({ argument }) {
       yield out('before');
@@ -98,6 +112,13 @@ export class MemoryUseCases implements UseCases {
     },
     cut: async function* () {
       yield out('before');
+    },
+    /** Prints what it is given, once that has ended. */
+    cat: () => this.#cat(),
+    /** Takes no input. */
+    deaf: async function* () {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      yield exited(0);
     },
     /** Does not heed its signal at once. */
     stubborn: async function* () {
@@ -147,7 +168,7 @@ export class MemoryUseCases implements UseCases {
     this.sandboxes.delete(this.#get(id).sandbox.id);
   }
 
-  async *exec(caller: Caller, input: Input<'exec'>): AsyncGenerator<ExecEvent> {
+  async *exec(caller: Caller, input: Input<'exec'>): AsyncGenerator<ProcessEvent> {
     const { env } = this.#get(input.id);
     const [word = '', ...rest] = input.argv ?? (input.command ?? '').split(' ');
     const command = this.commands[word];
@@ -156,14 +177,63 @@ export class MemoryUseCases implements UseCases {
     yield* command({ caller, argument: rest.join(' '), env: { ...env, ...input.env } });
   }
 
-  async listProcesses(_caller: Caller, { id }: Input<'listProcesses'>): Promise<ProcessList> {
+  async startProcess(caller: Caller, input: Input<'startProcess'>) {
+    for await (const event of this.exec(caller, input)) {
+      if (event.kind === 'started') return { processId: event.processId, pid: event.pid };
+    }
+    throw new Error('it has not started');
+  }
+
+  /** Every process has printed `PRINTED` when it is attached to; `interruptions` of the streams break off half-way. */
+  async *attachProcess(_caller: Caller, input: Input<'attachProcess'>): AsyncGenerator<ProcessEvent> {
+    this.#get(input.id);
+    yield { kind: 'started', processId: input.processId, pid: 42 };
+    const rest = PRINTED.subarray(input.stdoutOffset);
+    yield { kind: 'lost', stream: 'stderr', offset: input.stderrOffset, sizeBytes: 7 };
+    yield out(rest.subarray(0, 10), 'stdout', input.stdoutOffset);
+    if (this.interruptions > 0) {
+      this.interruptions -= 1;
+      throw new AppError('link_lost', 'as asked');
+    }
+    yield out(rest.subarray(10), 'stdout', input.stdoutOffset + Math.min(10, rest.length));
+    yield exited(0);
+  }
+
+  async writeInput(_caller: Caller, input: Input<'writeInput'>, body: AsyncIterable<Uint8Array>) {
+    this.#get(input.id);
+    if (input.processId === this.closedProcess) throw new AppError('input_closed', 'as asked');
+    for await (const chunk of body) this.inputs.push(chunk);
+    if (input.eof) this.inputEnded.resolve();
+    return { acceptedBytes: (input.offset ?? 0) + Buffer.concat(this.inputs).length };
+  }
+
+  async resizeTerminal(_caller: Caller, { id, cols, rows }: Input<'resizeTerminal'>): Promise<void> {
     this.#get(id);
-    return { processes: [{ processId: newId('process', chance), pid: 42, argv: ['sleep', '1'], leaderAlive: true }] };
+    this.sizes.push([cols, rows]);
+  }
+
+  async listProcesses(_caller: Caller, { id, ended }: Input<'listProcesses'>): Promise<readonly GuestProcess[]> {
+    this.#get(id);
+    const process: GuestProcess = {
+      processId: newId('process', chance),
+      pid: 42,
+      argv: ['sleep', '1'],
+      cwd: '/',
+      pty: false,
+      startedMs: 1.7e12,
+      leaderAlive: true,
+      liveProcesses: 1,
+      stdoutBytes: 0,
+      stderrBytes: 0,
+      stdinBytes: 0,
+    };
+    const end = { exit: { signal: 9 }, timedOut: true, oom: false };
+    return ended ? [process, { ...process, leaderAlive: false, liveProcesses: 0, end }] : [process];
   }
 
   async signalProcess(_caller: Caller, input: Input<'signalProcess'>): Promise<void> {
     this.#get(input.id);
-    this.signals.push(`${input.processId satisfies ProcessId} ${input.signal}`);
+    this.signals.push(`${input.processId satisfies ProcessId} ${input.signal} ${input.target}`);
   }
 
   async readFile(_caller: Caller, { id, path, pathBase64, ...range }: Input<'readFile'>): Promise<OpenFile> {
@@ -316,7 +386,13 @@ export class MemoryUseCases implements UseCases {
     };
   }
 
-  async *#endless(caller: Caller): AsyncGenerator<ExecEvent> {
+  async *#cat(): AsyncGenerator<ProcessEvent> {
+    await this.inputEnded.promise;
+    yield out(Buffer.concat(this.inputs));
+    yield exited(0);
+  }
+
+  async *#endless(caller: Caller): AsyncGenerator<ProcessEvent> {
     const chunk = new Uint8Array(64 * 1024).fill(120);
     try {
       while (!caller.signal.aborted) {
@@ -342,7 +418,7 @@ export class MemoryUseCases implements UseCases {
   }
 
   /** Says nothing for a time, or until its signal aborts. */
-  async *#quiet({ signal }: Caller, milliseconds: number): AsyncGenerator<ExecEvent> {
+  async *#quiet({ signal }: Caller, milliseconds: number): AsyncGenerator<ProcessEvent> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, milliseconds);
     signal.addEventListener('abort', () => resolve());

@@ -26,7 +26,13 @@ describe('events of a command', () => {
   test('a signal has its name', async () => {
     await using world = await World.start();
     const events = await eventsOf(await started(world, 'killed'));
-    expect(events.at(-1)).toEqual({ type: 'exited', exitCode: null, signal: 'SIGKILL', timedOut: true });
+    expect(events.at(-1)).toEqual({
+      type: 'exited',
+      exitCode: null,
+      signal: 'SIGKILL',
+      timedOut: true,
+      oom: true,
+    });
   });
 
   test('what fails before the start is a problem with its status', async () => {
@@ -62,6 +68,51 @@ describe('events of a command', () => {
     for (const body of [{}, { command: 'a', argv: ['a'] }, { argv: [] }, { argv: [''] }, { command: 'a\0b' }]) {
       expect((await world.post(`${path}/exec`, body)).status).toBe(400);
     }
+  });
+});
+
+describe('processes', () => {
+  const processId = 'prc_0123456789abcdef';
+
+  test('are started, and attached to from an offset', async () => {
+    await using world = await World.start();
+    const path = await world.sandbox();
+    const startedProcess = await world.post(`${path}/processes`, { command: 'quiet 60000' });
+    expect(startedProcess.status).toBe(201);
+    expect(await startedProcess.json()).toMatchObject({ pid: 42 });
+    const stream = await world.fetch(`${path}/processes/${processId}/stream?stdoutOffset=45&stderrOffset=3`);
+    expect(await eventsOf(stream)).toMatchObject([
+      { type: 'started', processId },
+      { type: 'lost', stream: 'stderr', offset: 3, sizeBytes: 7 },
+      { type: 'stdout', offset: 45, data: btoa('56789') },
+      { type: 'stdout', offset: 50, data: '' },
+      { type: 'exited' },
+    ]);
+    for (const query of ['stdoutOffset=-1', 'stdoutOffset=x', 'from=1']) {
+      expect((await world.fetch(`${path}/processes/${processId}/stream?${query}`)).status).toBe(400);
+    }
+  });
+
+  test('take input as bytes, and another size of their terminal', async () => {
+    await using world = await World.start();
+    const path = `${await world.sandbox()}/processes/${processId}`;
+    const put = await world.fetch(`${path}/input?offset=7&eof=true`, { method: 'POST', body: Buffer.from('ab\0\xff') });
+    expect(await put.json()).toEqual({ acceptedBytes: 12 });
+    expect((await world.fetch(`${path}/input?eof=1`, { method: 'POST', body: 'x' })).status).toBe(400);
+    expect((await world.post(`${path}/resize`, { cols: 100, rows: 40 })).status).toBe(204);
+    expect((await world.post(`${path}/resize`, { cols: 0, rows: 40 })).status).toBe(400);
+    expect(world.useCases.sizes).toEqual([[100, 40]]);
+  });
+
+  test('are listed, the ended ones when asked for', async () => {
+    await using world = await World.start();
+    const path = `${await world.sandbox()}/processes`;
+    expect(await (await world.fetch(path)).json()).toMatchObject({
+      processes: [{ cwd: '/', startedAt: '2023-11-14T22:13:20.000Z', end: null }],
+    });
+    expect(await (await world.fetch(`${path}?ended=true`)).json()).toMatchObject({
+      processes: [{ end: null }, { end: { exitCode: null, signal: 'SIGKILL', timedOut: true, oom: false } }],
+    });
   });
 });
 

@@ -2,7 +2,8 @@
 import type { Guest, NodeFiles, NodePort, SandboxId } from '@space/core';
 import type { Life } from './life.ts';
 
-type GuestCalls = Pick<NodePort, 'exec' | 'signalTree' | 'processes'> & NodeFiles;
+type ProcessCalls = 'exec' | 'attach' | 'writeInput' | 'resizeTerminal' | 'signalProcess' | 'processes';
+type GuestCalls = Pick<NodePort, ProcessCalls> & NodeFiles;
 
 export function guestCalls(lifeOf: (sandboxId: SandboxId) => Life): GuestCalls {
   async function call<T>(sandboxId: SandboxId, action: (guest: Guest) => Promise<T>): Promise<T> {
@@ -33,8 +34,12 @@ export function guestCalls(lifeOf: (sandboxId: SandboxId) => Life): GuestCalls {
 
   return {
     exec: (sandboxId, command, signal) => stream(sandboxId, (guest) => guest.exec(command, signal)),
-    signalTree: (sandboxId, processId, signal) => call(sandboxId, (guest) => guest.signalTree(processId, signal)),
-    processes: (sandboxId) => call(sandboxId, (guest) => guest.processes()),
+    attach: (sandboxId, at, signal) => stream(sandboxId, (guest) => guest.attach(at, signal)),
+    writeInput: (sandboxId, input) => call(sandboxId, (guest) => guest.writeInput(input)),
+    resizeTerminal: (sandboxId, processId, size) => call(sandboxId, (guest) => guest.resizeTerminal(processId, size)),
+    signalProcess: (sandboxId, processId, signal, target) =>
+      call(sandboxId, (guest) => guest.signalProcess(processId, signal, target)),
+    processes: (sandboxId, options) => call(sandboxId, (guest) => guest.processes(options)),
     async readFile(sandboxId, file, signal) {
       const { status, body } = await call(sandboxId, (guest) => guest.readFile(file, signal));
       return { status, body: explained(lifeOf(sandboxId), body) };

@@ -103,6 +103,7 @@ export class Life {
       this.vm.ended,
       new Promise<null>((resolve) => setTimeout(resolve, POST_MORTEM_MS, null)),
     ]);
+    // A pause or a rewind ends the VM, and loses nothing.
     if (this.#endReason !== null)
       return new AppError('link_lost', `The stream ended: ${this.#endReason}.`, { cause: thrown });
     if (ended === null || error.code === 'vm_lost') return error;

@@ -82,7 +82,7 @@ export function linkLost(detail: string, cause?: unknown): SpaceError {
     {
       code: 'link_lost',
       detail,
-      nextStep: 'Repeat the call. A command that was started may still be running.',
+      nextStep: 'Repeat the call. A command that was started runs on; attach to it by its process id.',
       retry: 'safe',
     },
     { cause },

@@ -1,14 +1,24 @@
-/** Commands: `exec` gives events as they come, `run` waits for the end and collects. */
-import type { ExecWireEvent, ProcessList, Request } from '@space/contract';
+/** Commands: `exec` gives events as they come, `run` waits for the end and collects, `start` does not wait. */
+import type { ExecWireEvent, ProcessList, Request, StartedProcess } from '@space/contract';
 import { Capture } from './capture.ts';
+import { SpaceError } from './errors.ts';
+import type { FileContent } from './files.ts';
+import { type InputOptions, writeInput } from './input.ts';
 import { readEvents } from './lines.ts';
 import { fromBase64 } from './paths.ts';
+import { follow, type Position } from './reattach.ts';
 import type { CallOptions, Transport } from './transport.ts';
 
 export type SignalName = Request<'signalProcess'>['signal'];
 export type Process = ProcessList['processes'][number];
+export type { InputOptions, StartedProcess };
 
-export interface ExecOptions extends CallOptions {
+export interface TerminalSize {
+  readonly cols: number;
+  readonly rows: number;
+}
+
+export interface StartOptions extends CallOptions {
   /** Added to the sandbox's environment, and stronger. */
   readonly env?: Readonly<Record<string, string>>;
   /** Absolute path; default: the user's home. */
@@ -17,9 +27,31 @@ export interface ExecOptions extends CallOptions {
   readonly user?: string;
   /** After this time the whole process tree is killed, and the result says `timedOut`. Default: no limit. */
   readonly timeoutMs?: number;
+  /** Whether it takes input (see `writeInput`). Default: its stdin is /dev/null. */
+  readonly stdin?: boolean;
+  /** Run it on a terminal: its one output is `stdout`, and it takes input. `term` is the variable TERM. */
+  readonly pty?: TerminalSize & { readonly term?: string };
 }
 
-export interface RunOptions extends ExecOptions {
+export interface ReattachOptions {
+  /**
+   * Whether to go on where the stream was interrupted: by a lost connection, a restart of the server, a pause (attaching
+   * wakes the sandbox). Default false: the interruption is thrown.
+   */
+  readonly reattach?: boolean;
+}
+
+export interface ExecOptions extends StartOptions, ReattachOptions {}
+
+export interface AttachOptions extends CallOptions, ReattachOptions {
+  /** The first byte of each stream to give. Default 0. */
+  readonly stdoutOffset?: number;
+  readonly stderrOffset?: number;
+}
+
+export interface RunOptions extends Omit<ExecOptions, 'stdin'> {
+  /** What it reads; then its input ends. A source is read at the pace of the command. Default: nothing. */
+  readonly stdin?: FileContent;
   /** Called with text as it comes; characters are never split. */
   readonly onStdout?: (text: string) => void;
   readonly onStderr?: (text: string) => void;
@@ -30,21 +62,29 @@ export interface RunOptions extends ExecOptions {
 /** What a command does, as it comes. The last is always `exited`; what prevents that is thrown. */
 export type ExecEvent =
   | { readonly type: 'started'; readonly processId: string; readonly pid: number }
-  | { readonly type: 'stdout' | 'stderr'; readonly data: Uint8Array }
+  /** `offset` is the position of its first byte in the stream. */
+  | { readonly type: 'stdout' | 'stderr'; readonly offset: number; readonly data: Uint8Array }
+  /** Output that is not given: nobody read it in time, or another reader was faster. */
   | {
-      readonly type: 'exited';
-      readonly exitCode: number | null;
-      readonly signal: string | null;
-      readonly timedOut: boolean;
-    };
+      readonly type: 'lost';
+      readonly stream: 'stdout' | 'stderr';
+      readonly offset: number;
+      readonly sizeBytes: number;
+    }
+  | ({ readonly type: 'exited' } & ProcessEnd);
 
-export interface RunResult {
+export interface ProcessEnd {
   /** Null when a signal ended the command. */
   readonly exitCode: number | null;
   /** E.g. `SIGKILL`; null when the command exited by itself. */
   readonly signal: string | null;
   /** Whether it was killed because `timeoutMs` had passed. */
   readonly timedOut: boolean;
+  /** Whether the sandbox ran out of memory and its kernel killed the command or a child of it. */
+  readonly oom: boolean;
+}
+
+export interface RunResult extends ProcessEnd {
   /** As UTF-8 text; what is not valid UTF-8 is replaced by U+FFFD. */
   readonly stdout: string;
   readonly stderr: string;
@@ -53,22 +93,42 @@ export interface RunResult {
   /** Whether more was printed than `maxOutputBytes`; the text is then the beginning of it. */
   readonly stdoutTruncated: boolean;
   readonly stderrTruncated: boolean;
+  /** Output in the midst of it that was lost; 0 as long as nobody else reads it and no stream is interrupted for long. */
+  readonly lostBytes: number;
 }
 
 export const DEFAULT_MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
 
-export async function* execEvents(
+export function execEvents(
   transport: Transport,
   path: string,
   command: string | readonly string[],
-  { signal, ...options }: ExecOptions = {},
+  { signal, reattach, ...options }: ExecOptions = {},
 ): AsyncGenerator<ExecEvent> {
-  const what = typeof command === 'string' ? { command } : { argv: command };
-  const json = { ...what, env: options.env, cwd: options.cwd, user: options.user, timeoutMs: options.timeoutMs };
-  const response = await transport.send({ method: 'POST', path: `${path}/exec`, json, signal });
-  for await (const event of readEvents<ExecWireEvent>(response, 'exited', signal)) {
-    yield 'data' in event ? { type: event.type, data: fromBase64(event.data) } : event;
-  }
+  const json = { ...commandOf(command), ...options };
+  const open = () => eventsOf(transport.send({ method: 'POST', path: `${path}/exec`, json, signal }), signal);
+  return reattach ? follow(open(), (at) => reopen(transport, path, at, signal), signal) : open();
+}
+
+export function attachEvents(
+  transport: Transport,
+  path: string,
+  processId: string,
+  { signal, reattach, stdoutOffset = 0, stderrOffset = 0 }: AttachOptions = {},
+): AsyncGenerator<ExecEvent> {
+  const at = { processId, stdoutOffset, stderrOffset };
+  const events = reopen(transport, path, at, signal);
+  return reattach ? follow(events, (next) => reopen(transport, path, next, signal), signal, at) : events;
+}
+
+export function start(
+  transport: Transport,
+  path: string,
+  command: string | readonly string[],
+  { signal, ...options }: StartOptions = {},
+): Promise<StartedProcess> {
+  const json = { ...commandOf(command), ...options };
+  return transport.json({ method: 'POST', path: `${path}/processes`, json, signal });
 }
 
 export async function run(
@@ -77,12 +137,27 @@ export async function run(
   command: string | readonly string[],
   options: RunOptions = {},
 ): Promise<RunResult> {
-  const { onStdout, onStderr, maxOutputBytes = DEFAULT_MAX_OUTPUT_BYTES, ...execOptions } = options;
+  const { onStdout, onStderr, maxOutputBytes = DEFAULT_MAX_OUTPUT_BYTES, stdin, ...rest } = options;
   const outputs = { stdout: new Output(maxOutputBytes, onStdout), stderr: new Output(maxOutputBytes, onStderr) };
-  let end: Pick<RunResult, 'exitCode' | 'signal' | 'timedOut'> | undefined;
-  for await (const event of execEvents(transport, path, command, execOptions)) {
-    if (event.type === 'exited') end = { exitCode: event.exitCode, signal: event.signal, timedOut: event.timedOut };
-    else if (event.type !== 'started') outputs[event.type].add(event.data);
+  const feeding = new Feeding(options.signal);
+  const execOptions = { ...rest, signal: feeding.signal, ...(stdin === undefined ? {} : { stdin: true }) };
+  let end: ProcessEnd | undefined;
+  let lostBytes = 0;
+  try {
+    for await (const event of execEvents(transport, path, command, execOptions)) {
+      if (event.type === 'exited') {
+        const { type: _, ...rest } = event;
+        end = rest;
+      } else if (event.type === 'lost') lostBytes += event.sizeBytes;
+      else if (event.type !== 'started') outputs[event.type].add(event.data);
+      else if (stdin !== undefined) {
+        feeding.start((signal) =>
+          writeInput(transport, path, event.processId, stdin, { offset: 0, eof: true, signal }),
+        );
+      }
+    }
+  } finally {
+    feeding.stop();
   }
   // `execEvents` ends with `exited` or throws.
   if (end === undefined) throw new Error('The command has no end.');
@@ -95,7 +170,47 @@ export async function run(
     stderrBytes: stderr.bytes,
     stdoutTruncated: stdout.truncated,
     stderrTruncated: stderr.truncated,
+    lostBytes,
   };
+}
+
+function commandOf(command: string | readonly string[]) {
+  return typeof command === 'string' ? { command } : { argv: command };
+}
+
+function reopen(transport: Transport, path: string, at: Position, signal: AbortSignal | undefined) {
+  const { processId, ...query } = at;
+  const stream = `${path}/processes/${encodeURIComponent(processId)}/stream`;
+  return eventsOf(transport.send({ method: 'GET', path: stream, query, signal }), signal);
+}
+
+async function* eventsOf(response: Promise<Response>, signal: AbortSignal | undefined): AsyncGenerator<ExecEvent> {
+  for await (const event of readEvents<ExecWireEvent>(await response, 'exited', signal)) {
+    yield 'data' in event ? { ...event, data: fromBase64(event.data) } : event;
+  }
+}
+
+/** Input that is sent while output is read. It ends with the command; its failure ends the waiting for the command. */
+class Feeding {
+  readonly signal: AbortSignal;
+  readonly #failure = new AbortController();
+  readonly #over = new AbortController();
+
+  constructor(outer: AbortSignal | undefined) {
+    this.signal = outer === undefined ? this.#failure.signal : AbortSignal.any([outer, this.#failure.signal]);
+  }
+
+  start(send: (signal: AbortSignal) => Promise<unknown>): void {
+    send(AbortSignal.any([this.signal, this.#over.signal])).catch((error: unknown) => {
+      // As in a shell, a command need not read all that it is given.
+      const isUnread = error instanceof SpaceError && (error.code === 'input_closed' || error.code === 'not_found');
+      if (!isUnread) this.#failure.abort(error);
+    });
+  }
+
+  stop(): void {
+    this.#over.abort();
+  }
 }
 
 class Output {

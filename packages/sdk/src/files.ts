@@ -257,7 +257,7 @@ function toOctal(mode: number): string {
   return mode.toString(8).padStart(4, '0');
 }
 
-function toBody(content: FileContent): Uint8Array | ReadableStream<Uint8Array> {
+export function toBody(content: FileContent): Uint8Array | ReadableStream<Uint8Array> {
   if (typeof content === 'string') return new TextEncoder().encode(content);
   if (content instanceof Uint8Array || content instanceof ReadableStream) return content;
   if (content instanceof ArrayBuffer) return new Uint8Array(content);

@@ -12,13 +12,20 @@
  */
 export { type RetryAdvice, SpaceError, type SpaceErrorCode } from './errors.ts';
 export {
+  type AttachOptions,
   DEFAULT_MAX_OUTPUT_BYTES,
   type ExecEvent,
   type ExecOptions,
+  type InputOptions,
   type Process,
+  type ProcessEnd,
+  type ReattachOptions,
   type RunOptions,
   type RunResult,
   type SignalName,
+  type StartedProcess,
+  type StartOptions,
+  type TerminalSize,
 } from './exec.ts';
 export type {
   DirectoryOptions,

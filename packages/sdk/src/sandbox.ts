@@ -10,6 +10,8 @@ import type {
 } from '@space/contract';
 import { fromProblem, SpaceError } from './errors.ts';
 import {
+  type AttachOptions,
+  attachEvents,
   type ExecEvent,
   type ExecOptions,
   execEvents,
@@ -18,8 +20,13 @@ import {
   type RunResult,
   run,
   type SignalName,
+  type StartedProcess,
+  type StartOptions,
+  start,
+  type TerminalSize,
 } from './exec.ts';
-import { Files } from './files.ts';
+import { type FileContent, Files } from './files.ts';
+import { type InputOptions, writeInput } from './input.ts';
 import { listPages } from './platform.ts';
 import { type CallOptions, type ConnectionOptions, Transport } from './transport.ts';
 
@@ -155,16 +162,53 @@ export class Sandbox implements AsyncDisposable {
     return execEvents(this.#transport, this.#path, command, options);
   }
 
-  /** The processes that `exec` or `run` started and that are not gone. */
-  async processes({ signal }: CallOptions = {}): Promise<Process[]> {
-    const call = { method: 'GET', path: `${this.#path}/processes`, signal } as const;
+  /** Starts a command and does not wait for it. It goes on whoever reads its output; `attach` gives that, and its end. */
+  start(command: string | readonly string[], options: StartOptions = {}): Promise<StartedProcess> {
+    return start(this.#transport, this.#path, command, options);
+  }
+
+  /**
+   * The events of a process from a position on, `started` first, as `exec` gives them. The sandbox keeps the last 1 MiB of
+   * each stream, also of the last 64 processes that have ended; what is no longer there comes as a `lost` event.
+   *
+   * Errors: `not_found`; `bad_request` for an offset that it has not printed yet (as after a rewind).
+   */
+  attach(processId: string, options: AttachOptions = {}): AsyncGenerator<ExecEvent> {
+    return attachEvents(this.#transport, this.#path, processId, options);
+  }
+
+  /**
+   * Gives input to a process that was started with `stdin` or `pty`; returns, when it has taken all, how many bytes it has
+   * taken since its start. Errors: `input_closed`, `not_found`.
+   */
+  writeInput(processId: string, content: FileContent, options: InputOptions = {}): Promise<number> {
+    return writeInput(this.#transport, this.#path, processId, content, options);
+  }
+
+  /** Sets the size of the terminal of a process. */
+  async resizeTerminal(processId: string, size: TerminalSize, { signal }: CallOptions = {}): Promise<void> {
+    const path = `${this.#path}/processes/${encodeURIComponent(processId)}/resize`;
+    await this.#transport.done({ method: 'POST', path, json: { cols: size.cols, rows: size.rows }, signal });
+  }
+
+  /** The processes that were started here and that are not gone; with `ended`, the last that have ended, too. */
+  async processes({ ended, signal }: CallOptions & { readonly ended?: boolean } = {}): Promise<Process[]> {
+    const query = { ended: ended === undefined ? undefined : String(ended) };
+    const call = { method: 'GET', path: `${this.#path}/processes`, query, signal } as const;
     return (await this.#transport.json<ProcessList>(call)).processes;
   }
 
-  /** Sends a signal to a process and its descendants; for the default, SIGKILL, they are gone when this returns. */
-  async kill(processId: string, name: SignalName = 'SIGKILL', { signal }: CallOptions = {}): Promise<void> {
+  /**
+   * Sends a signal to a process and its descendants, or to it alone (`target: 'leader'`). For the default, SIGKILL to all,
+   * they are gone when this returns.
+   */
+  async kill(
+    processId: string,
+    name: SignalName = 'SIGKILL',
+    { target, signal }: CallOptions & { readonly target?: 'tree' | 'leader' } = {},
+  ): Promise<void> {
     const path = `${this.#path}/processes/${encodeURIComponent(processId)}/signal`;
-    await this.#transport.done({ method: 'POST', path, json: { signal: name }, signal });
+    await this.#transport.done({ method: 'POST', path, json: { signal: name, target }, signal });
   }
 
   /** Takes a snapshot, durable when this returns; the sandbox goes on. A named one outlives the sandbox. */

@@ -1,6 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { PRINTED } from '../../http/test/memory-use-cases.ts';
 import { KEY, until, World } from '../../http/test/world.ts';
 import {
   type ConnectionOptions,
@@ -109,6 +110,8 @@ describe('commands', () => {
       stderrBytes: new Uint8Array(),
       stdoutTruncated: false,
       stderrTruncated: false,
+      oom: false,
+      lostBytes: 0,
     });
     expect(await sandbox.run('exit 3')).toMatchObject({ exitCode: 3, stderr: 'bad\n', stdout: '' });
     expect(await sandbox.run(['killed'])).toMatchObject({ exitCode: null, signal: 'SIGKILL', timedOut: true });
@@ -178,8 +181,65 @@ describe('commands', () => {
     const [process] = await sandbox.processes();
     if (process === undefined) throw new Error('none');
     await sandbox.kill(process.processId);
-    await sandbox.kill(process.processId, 'SIGINT');
-    expect(world.useCases.signals).toEqual([`${process.processId} SIGKILL`, `${process.processId} SIGINT`]);
+    await sandbox.kill(process.processId, 'SIGINT', { target: 'leader' });
+    const { processId } = process;
+    expect(world.useCases.signals).toEqual([`${processId} SIGKILL tree`, `${processId} SIGINT leader`]);
+    expect(await sandbox.processes({ ended: true })).toHaveLength(2);
+  });
+
+  test('are started without waiting, and get another size of their terminal', async () => {
+    const sandbox = await create();
+    const { processId, pid } = await sandbox.start('quiet 60000', { pty: { cols: 80, rows: 24 } });
+    expect([processId.slice(0, 4), pid]).toEqual(['prc_', 42]);
+    await sandbox.resizeTerminal(processId, { cols: 100, rows: 40 });
+    expect(world.useCases.sizes.at(-1)).toEqual([100, 40]);
+  });
+
+  test('are attached to; an interruption is thrown, or gone over when that is asked for', async () => {
+    const sandbox = await create();
+    const { processId } = await sandbox.start('quiet 60000');
+    world.useCases.interruptions = 1;
+    await expect(Array.fromAsync(sandbox.attach(processId))).rejects.toMatchObject({ code: 'link_lost' });
+    world.useCases.interruptions = 3;
+    const events = await Array.fromAsync(sandbox.attach(processId, { stdoutOffset: 5, reattach: true }));
+    expect(events.map(({ type }) => type).filter((type) => type === 'started' || type === 'exited')).toEqual([
+      'started',
+      'exited',
+    ]);
+    const output = events.flatMap((event) => (event.type === 'stdout' ? [event.data] : []));
+    expect(`${Buffer.concat(output)}`).toBe(`${Buffer.from(PRINTED.subarray(5))}`);
+    // Each time the stderr of this server loses seven bytes more.
+    const lost = events.flatMap((event) => (event.type === 'lost' ? [event.offset] : []));
+    expect(lost).toEqual([0, 7, 14, 21]);
+  });
+
+  test.each([
+    ['text', () => 'hëllo'],
+    ['bytes', () => Buffer.from('hëllo')],
+    [
+      'pieces',
+      async function* () {
+        yield Buffer.from('hë');
+        yield Buffer.from('llo');
+      },
+    ],
+  ])('are given input from %s', async (_, stdin) => {
+    await using own = await World.start();
+    const sandbox = await Sandbox.create({ apiKey: KEY, baseUrl: own.url });
+    expect(await sandbox.run('cat', { stdin: stdin() })).toMatchObject({ exitCode: 0, stdout: 'hëllo' });
+  });
+
+  test('need not read their input; input that fails ends the waiting', async () => {
+    const sandbox = await create();
+    async function* forever() {
+      for (;;) yield await new Promise<Uint8Array>((resolve) => setTimeout(resolve, 5, Buffer.alloc(10)));
+    }
+    expect(await sandbox.run('deaf', { stdin: forever() })).toMatchObject({ exitCode: 0 });
+    async function* broken() {
+      yield Buffer.from('x');
+      throw new Error('a broken source');
+    }
+    await expect(sandbox.run('quiet 60000', { stdin: broken() })).rejects.toThrow();
   });
 });
 

@@ -1,6 +1,7 @@
 /**
  * The agent of a fake VM. Its shell knows five commands, enough to see what became of memory and disk:
- * `true`, `exit N`, `set NAME VALUE` and `get NAME` (memory), `hostname`. Files lie in the fake disk.
+ * `true`, `exit N`, `set NAME VALUE` and `get NAME` (memory), `hostname`. Each ends at once and takes no input. Files lie
+ * in the fake disk.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import {
@@ -16,13 +17,17 @@ import {
   type GuestIdentity,
   type NewDirectory,
   type NewFile,
+  type OutputPosition,
   type ProcessEvent,
+  type ProcessId,
+  type ProcessInput,
   type Vm,
   type WatchEvent,
   type WatchedDirectory,
   type Xattr,
 } from '@space/core';
 import { FakeFiles } from './fake-files.ts';
+import type { MachineState } from './fake-machine.ts';
 import { FakeVm } from './fake-runtime.ts';
 
 export async function connectFakeGuest(vm: Vm): Promise<Guest> {
@@ -63,17 +68,38 @@ class FakeGuest implements Guest {
   async *exec(command: GuestCommand): AsyncIterable<ProcessEvent> {
     const state = await this.#call('exec');
     if (state.frozen) throw new AppError('command_not_started', 'frozen');
-    yield { kind: 'started', processId: command.processId, pid: 100 };
     const [verb, name = '', value = ''] = wordsOf(command.argv);
-    const output = (text: string): ProcessEvent => ({ kind: 'output', stream: 'stdout', data: Buffer.from(text) });
     if (verb === 'set') state.variables[name] = value;
-    if (verb === 'get') yield output(state.variables[name] ?? '');
-    if (verb === 'hostname') yield output(state.identity?.hostname ?? '');
-    yield { kind: 'exited', exit: { code: verb === 'exit' ? Number(name) : 0 } };
+    let stdout = '';
+    if (verb === 'get') stdout = state.variables[name] ?? '';
+    if (verb === 'hostname') stdout = state.identity?.hostname ?? 'nobody';
+    const ended = { stdout: Buffer.from(stdout).toString('base64'), code: verb === 'exit' ? Number(name) : 0 };
+    state.ended = Object.fromEntries(
+      [...Object.entries(state.ended), [command.processId, ended] as const].slice(-KEPT),
+    );
+    yield* eventsOf({ processId: command.processId, stdoutOffset: 0, stderrOffset: 0 }, ended);
   }
 
-  async signalTree(): Promise<void> {
-    await this.#call('signalTree');
+  async *attach(at: OutputPosition): AsyncIterable<ProcessEvent> {
+    const state = await this.#call('attach');
+    const ended = state.ended[at.processId];
+    if (ended === undefined) throw noProcess(at.processId);
+    yield* eventsOf(at, ended);
+  }
+
+  async writeInput({ processId }: ProcessInput): Promise<never> {
+    const state = await this.#call('writeInput');
+    if (state.ended[processId] === undefined) throw noProcess(processId);
+    throw new AppError('input_closed', 'Commands of a fake guest take no input.');
+  }
+
+  async resizeTerminal(processId: ProcessId): Promise<void> {
+    await this.writeInput({ processId, data: new Uint8Array(), eof: false });
+  }
+
+  async signalProcess(processId: ProcessId): Promise<void> {
+    await this.#call('signalProcess');
+    throw noProcess(processId);
   }
 
   async processes() {
@@ -166,6 +192,25 @@ class FakeGuest implements Guest {
   #files(): FakeFiles {
     return FakeFiles.fromJson(readFileSync(this.#vm.spec.files.disk, 'utf8').replaceAll('\0', ''));
   }
+}
+
+/** How many ended commands are kept. */
+const KEPT = 64;
+
+function* eventsOf(
+  { processId, stdoutOffset, stderrOffset }: OutputPosition,
+  { stdout, code }: MachineState['ended'][string],
+): Generator<ProcessEvent> {
+  const bytes = Buffer.from(stdout, 'base64');
+  if (stdoutOffset > bytes.length || stderrOffset > 0) throw new AppError('bad_request', 'It has not printed so much.');
+  yield { kind: 'started', processId, pid: 100 };
+  const data = bytes.subarray(stdoutOffset);
+  if (data.length > 0) yield { kind: 'output', stream: 'stdout', offset: stdoutOffset, data };
+  yield { kind: 'exited', exit: { code }, timedOut: false, oom: false };
+}
+
+function noProcess(processId: ProcessId): AppError {
+  return new AppError('not_found', `There is no process ${processId}.`);
 }
 
 function wordsOf(argv: readonly string[]): string[] {

@@ -4,7 +4,7 @@
  *
  * A guest's whole state is a counter and its files; both are captured by a point and come back from it, so a test can
  * assert what fork, rewind and pause mean. The commands a guest understands (last word of `argv`): `increment`, `read`,
- * `env NAME`, `exit N`, `forever`.
+ * `env NAME`, `exit N`, `forever`, `cat`. Processes belong to a life: none comes back from a point.
  *
  * Each order announces itself to `faults` before its effect (`pause`) and after it (`pause done`); a test can make it fail
  * there, or hold it.
@@ -30,7 +30,10 @@ import {
   type NewFile,
   type NodeCapabilities,
   type NodePort,
+  type OutputPosition,
   type ProcessEvent,
+  type ProcessId,
+  type ProcessInput,
   type RewindOrder,
   type SandboxId,
   SIZE_LIMITS,
@@ -96,6 +99,7 @@ export class FakeNode implements NodePort {
     const sandbox = this.#get(sandboxId);
     const life = this.#life(sandboxId);
     sandbox.crashed = life.guest;
+    life.processes.lose(new AppError('vm_lost', detail));
     this.#endLife(sandbox);
     for (const listener of this.#listeners) listener({ sandboxId, lifeId: life.lifeId, detail });
   }
@@ -222,13 +226,24 @@ export class FakeNode implements NodePort {
     yield* life.processes.run(life.guest, command, signal);
   }
 
-  async signalTree(sandboxId: SandboxId, processId: GuestCommand['processId'], signal: number): Promise<void> {
-    await this.faults.at('signalTree');
+  async *attach(sandboxId: SandboxId, at: OutputPosition, signal?: AbortSignal): AsyncIterable<ProcessEvent> {
+    yield* this.#life(sandboxId).processes.attach(at, signal);
+  }
+
+  async writeInput(sandboxId: SandboxId, input: ProcessInput) {
+    return { acceptedBytes: this.#life(sandboxId).processes.writeInput(input) };
+  }
+
+  async resizeTerminal(sandboxId: SandboxId, processId: ProcessId): Promise<void> {
+    this.#life(sandboxId).processes.resize(processId);
+  }
+
+  async signalProcess(sandboxId: SandboxId, processId: ProcessId, signal: number): Promise<void> {
     this.#life(sandboxId).processes.signal(processId, signal);
   }
 
-  async processes(sandboxId: SandboxId): Promise<readonly GuestProcess[]> {
-    return this.#life(sandboxId).processes.list();
+  async processes(sandboxId: SandboxId, options?: { readonly ended?: boolean }): Promise<readonly GuestProcess[]> {
+    return this.#life(sandboxId).processes.list(options);
   }
 
   async readFile(sandboxId: SandboxId, file: FileRange) {
@@ -327,7 +342,7 @@ export class FakeNode implements NodePort {
   }
 
   #endLife(sandbox: FakeSandbox): void {
-    sandbox.life?.processes.lose();
+    sandbox.life?.processes.lose(new AppError('link_lost', 'The stream ended: its life was ended.'));
     sandbox.life?.guest.files.lose();
     sandbox.life = null;
   }

@@ -5,10 +5,11 @@ use std::ffi::CString;
 
 use tonic::Status;
 
-use crate::contract::StartRequest;
+use crate::contract::{Pty, StartRequest};
 use crate::users::User;
 
 const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const DEFAULT_TERM: &str = "xterm-256color";
 const PROCESS_ID_MAX_BYTES: usize = 64;
 
 pub struct Command {
@@ -18,6 +19,16 @@ pub struct Command {
     pub env: Vec<CString>,
     pub cwd: CString,
     pub user: User,
+    pub stdio: Stdio,
+}
+
+/// What the three streams of a command are.
+pub enum Stdio {
+    /// Input, if it takes any, and the two kinds of output.
+    Pipes {
+        stdin: bool,
+    },
+    Terminal(Pty),
 }
 
 impl Command {
@@ -36,7 +47,11 @@ impl Command {
         let cwd = text(cwd, "cwd")?;
         let env =
             env.iter().map(|(key, value)| text(&[key, &b"="[..], value].concat(), "env")).collect::<Result<_, _>>()?;
-        Ok(Self { programs, argv, env, cwd, user })
+        let stdio = match &request.pty {
+            None => Stdio::Pipes { stdin: request.stdin },
+            Some(pty) => Stdio::Terminal(terminal(pty)?),
+        };
+        Ok(Self { programs, argv, env, cwd, user, stdio })
     }
 }
 
@@ -47,6 +62,16 @@ pub fn validate_process_id(id: &str) -> Result<(), Status> {
     if fits { Ok(()) } else { Err(Status::invalid_argument("process_id: 1 to 64 letters, digits, '-' and '_'")) }
 }
 
+/// A size that a terminal can have.
+pub fn terminal(pty: &Pty) -> Result<Pty, Status> {
+    let fits = |length: u32| (1..=u32::from(u16::MAX)).contains(&length);
+    if fits(pty.cols) && fits(pty.rows) {
+        Ok(pty.clone())
+    } else {
+        Err(Status::invalid_argument("pty: cols and rows are 1 to 65535"))
+    }
+}
+
 fn environment(request: &StartRequest, user: &User) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Status> {
     let mut env = BTreeMap::from([
         (b"HOME".to_vec(), user.home.clone()),
@@ -55,6 +80,10 @@ fn environment(request: &StartRequest, user: &User) -> Result<BTreeMap<Vec<u8>, 
         (b"SHELL".to_vec(), user.shell.clone()),
         (b"USER".to_vec(), user.name.clone()),
     ]);
+    if let Some(pty) = &request.pty {
+        let term = if pty.term.is_empty() { DEFAULT_TERM } else { &pty.term };
+        env.insert(b"TERM".to_vec(), term.as_bytes().to_vec());
+    }
     for (key, value) in &request.env {
         if key.is_empty() || key.contains('=') {
             return Err(Status::invalid_argument("env: a name is empty or holds '='"));
@@ -109,6 +138,18 @@ mod tests {
         assert!(command.env.contains(&c"A=b".to_owned()));
         assert!(command.env.contains(&c"LOGNAME=u".to_owned()));
         assert_eq!(command.cwd, c"/h".to_owned());
+    }
+
+    #[test]
+    fn a_terminal_has_a_name_and_a_possible_size() {
+        let pty = |cols, rows| Some(Pty { cols, rows, term: String::new() });
+        let command = Command::new(&StartRequest { pty: pty(80, 24), ..request(&["x"], &[]) }, user()).unwrap();
+        assert!(command.env.contains(&c"TERM=xterm-256color".to_owned()));
+        let own = StartRequest { pty: pty(80, 24), ..request(&["x"], &[("TERM", "dumb")]) };
+        assert!(Command::new(&own, user()).unwrap().env.contains(&c"TERM=dumb".to_owned()));
+        for bad in [pty(0, 1), pty(1, 0), pty(65_536, 1)] {
+            assert!(Command::new(&StartRequest { pty: bad, ..request(&["x"], &[]) }, user()).is_err());
+        }
     }
 
     #[test]

@@ -1,50 +1,53 @@
-//! One process from exec to the last of its tree, as one task of the agent. It goes on whatever becomes of the stream.
+//! One process from exec to the last of its tree, as one task of the agent. It goes on whatever becomes of the streams.
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::net::unix::pipe::Receiver;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tonic::Status;
 
-use crate::contract::output::Stream;
-use crate::contract::{Exited, ProcessEvent, Started, exited::End, process_event::Event};
+use crate::contract::{Exited, exited::End};
 use crate::errno;
 use crate::log;
-use crate::reaper::Ended;
+use crate::reaper::{Ended, Reaper};
 
-use super::output::{Events, QUEUED_EVENTS, discard, forward};
-use super::spawn::{self, Spawned, Step};
+use super::channel::Channel;
+use super::output::{discard, pump};
+use super::spawn::{self, Step};
 use super::table::{Process, Table};
 
-pub type EventReader = mpsc::Receiver<Result<ProcessEvent, Status>>;
-
-/// Follows a child that has just been cloned. The answer comes once it is clear whether exec took place.
-pub fn follow(
-    process: Arc<Process>,
-    table: Arc<Table>,
-    spawned: Spawned,
-) -> oneshot::Receiver<Result<EventReader, Status>> {
-    let (answer, answered) = oneshot::channel();
-    tokio::spawn(async move {
-        let ran = live(&process, spawned, answer).await;
-        table.remove(&process.id, ran);
-    });
-    answered
+/// The agent's ends of a child that has just been cloned.
+pub struct Channels {
+    pub stdout: Channel,
+    pub stderr: Option<Channel>,
+    pub report: std::os::fd::OwnedFd,
 }
 
-/// Returns when no process of the tree is left; false if the command never ran.
-async fn live(process: &Process, spawned: Spawned, answer: oneshot::Sender<Result<EventReader, Status>>) -> bool {
-    let (events, reader) = mpsc::channel(QUEUED_EVENTS);
-    let pipes = match outcome(spawned).await {
-        Ok(pipes) => {
-            let started = Event::Started(Started { pid: process.pid as u32 });
-            // The queue is new and empty, so this waits for nothing.
-            let _ = events.send(Ok(ProcessEvent { event: Some(started) })).await;
-            let _ = answer.send(Ok(reader));
-            pipes
-        }
-        Err(status) => {
+pub struct Life {
+    pub process: Arc<Process>,
+    pub table: Arc<Table>,
+    pub reaper: Reaper,
+    pub timeout: Option<Duration>,
+}
+
+impl Life {
+    /// The answer comes once it is clear whether exec took place.
+    pub fn follow(self, channels: Channels) -> oneshot::Receiver<Result<(), Status>> {
+        let (answer, answered) = oneshot::channel();
+        tokio::spawn(async move {
+            let ran = self.live(channels, answer).await;
+            self.process.release().await;
+            self.table.remove(&self.process.id, ran);
+        });
+        answered
+    }
+
+    /// Returns when no process of the tree is left; false if the command never ran.
+    async fn live(&self, channels: Channels, answer: oneshot::Sender<Result<(), Status>>) -> bool {
+        let process = &*self.process;
+        let Channels { stdout, stderr, report } = channels;
+        if let Err(status) = outcome(report).await {
             // Told only after the traces are gone, so that the id can be used again at once.
             if process.leader_is_alive() {
                 // Not collected yet, so the pid is still the child's.
@@ -55,19 +58,71 @@ async fn live(process: &Process, spawned: Spawned, answer: oneshot::Sender<Resul
             let _ = answer.send(Err(status));
             return false;
         }
-    };
-    let mut pipes = pipes;
-    report(process, &mut pipes, events).await;
-    let [stdout, stderr] = pipes;
-    tokio::join!(empty(process), discard(stdout), discard(stderr));
-    true
+        let _ = answer.send(Ok(()));
+        let end = self.run(&stdout, stderr.as_ref()).await;
+        process.stdout.close();
+        process.stderr.close();
+        process.exited.send_replace(Some(end));
+        let discard_stderr = async {
+            if let Some(stderr) = stderr {
+                discard(stderr).await;
+            }
+        };
+        tokio::join!(empty(process), discard(stdout), discard_stderr);
+        true
+    }
+
+    /// Until the leader has ended and its output is in the logs; or, when its time has passed, until its tree is gone.
+    async fn run(&self, stdout: &Channel, stderr: Option<&Channel>) -> Result<Exited, Status> {
+        let process = &*self.process;
+        let pump_stderr = async {
+            if let Some(stderr) = stderr {
+                pump(stderr, &process.stderr, process.leader.clone(), false).await;
+            }
+        };
+        let mut printing = std::pin::pin!(async {
+            tokio::join!(pump(stdout, &process.stdout, process.leader.clone(), process.is_terminal), pump_stderr);
+            // The pipes of a process that has closed its output end before it.
+            process.ended().await
+        });
+        let mut killed = false;
+        let ended = tokio::select! {
+            biased;
+            ended = &mut printing => ended,
+            () = time_limit(self.timeout) => {
+                // One that ended by itself was in time; its output is still on its way to a slow reader.
+                if process.leader_is_alive() {
+                    killed = true;
+                    process.kill(&self.reaper).await.map_err(|e| match e.kind() {
+                        io::ErrorKind::TimedOut => Status::deadline_exceeded("its time had passed, and it could not be killed"),
+                        _ => errno::status(&e, "its time had passed, and it could not be killed"),
+                    })?;
+                }
+                printing.await
+            }
+        };
+        let oom = process.cgroup().is_some_and(|cgroup| cgroup.was_hit_by_oom_killer());
+        match ended {
+            Some(Ended::Code(code)) => Ok(Exited { end: Some(End::Code(code)), timed_out: false, oom }),
+            Some(Ended::Signal(signal)) => {
+                let timed_out = killed && signal == libc::SIGKILL as u32;
+                Ok(Exited { end: Some(End::Signal(signal)), timed_out, oom })
+            }
+            None => Err(Status::internal("the end of the process was lost")),
+        }
+    }
 }
 
-async fn outcome(spawned: Spawned) -> Result<[Receiver; 2], Status> {
-    let pipes = || Ok([Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?]);
-    let pipes = pipes().map_err(|e: io::Error| errno::status(&e, "output"))?;
-    match spawn::exec_failure(spawned.report).await {
-        Ok(None) => Ok(pipes),
+async fn time_limit(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn outcome(report: std::os::fd::OwnedFd) -> Result<(), Status> {
+    match spawn::exec_failure(report).await {
+        Ok(None) => Ok(()),
         Ok(Some((step, errno))) => Err(failure(step, errno)),
         Err(e) => Err(errno::status(&e, "exec")),
     }
@@ -83,24 +138,8 @@ fn failure(step: Step, errno: i32) -> Status {
     }
 }
 
-/// Output, then the end. The sender is dropped on return, which ends the stream.
-async fn report(process: &Process, pipes: &mut [Receiver; 2], events: Events) {
-    let [stdout, stderr] = pipes;
-    tokio::join!(
-        forward(stdout, Stream::Stdout, &events, process.leader.clone()),
-        forward(stderr, Stream::Stderr, &events, process.leader.clone()),
-    );
-    if let Some(end) = process.ended().await {
-        let end = match end {
-            Ended::Code(code) => End::Code(code),
-            Ended::Signal(signal) => End::Signal(signal),
-        };
-        let _ = events.send(Ok(ProcessEvent { event: Some(Event::Exited(Exited { end: Some(end) })) })).await;
-    }
-}
-
 async fn empty(process: &Process) {
-    if let Some(cgroup) = &process.cgroup {
+    if let Some(cgroup) = process.cgroup() {
         if let Err(error) = cgroup.empty().await {
             log::error(&format!("cgroup of {}: {error}", process.id));
         }

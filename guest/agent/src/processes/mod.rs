@@ -2,14 +2,20 @@
 //!
 //! ```text
 //! Start ─► command (what to run, as whom) ─► spawn (clone, exec) ─► life (one task per process)
-//!                                                                     ├─ output: pipes ─► stream, with back-pressure
+//!                                                                     ├─ output: channels ─► logs, with back-pressure
 //!                                              reaper ── exit code ───┤
-//!                                              cgroup ── empty ───────┘─► removed from the table
+//!                                              cgroup ── empty ───────┘─► kept in the table for late readers
+//! Start, Attach ─► attach (one task per stream) ─► readers of the logs
+//! WriteInput ─► input
 //! ```
 
+mod attach;
+mod channel;
 mod command;
+mod input;
 mod life;
 mod output;
+mod ring;
 mod service;
 mod spawn;
 mod table;

@@ -12,9 +12,13 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
+use tokio::io::Interest;
+
 use crate::errno::check;
 
-use super::command::Command;
+use super::channel::Channel;
+use super::command::{Command, Stdio};
+use super::input::{self, Sink};
 
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
@@ -27,19 +31,79 @@ const FILES_HARD: u64 = 524_288;
 pub struct Anchors {
     null: File,
     proc: File,
+    /// Where terminals come from.
+    terminals: Option<File>,
 }
 
 impl Anchors {
     pub fn open() -> io::Result<Self> {
-        Ok(Self { null: File::options().read(true).write(true).open("/dev/null")?, proc: File::open("/proc")? })
+        Ok(Self {
+            null: File::options().read(true).write(true).open("/dev/null")?,
+            proc: File::open("/proc")?,
+            terminals: File::open("/dev/pts").ok(),
+        })
     }
 }
 
 pub struct Spawned {
     pub pid: i32,
-    pub stdout: OwnedFd,
-    pub stderr: OwnedFd,
+    pub stdin: Option<Sink>,
+    pub stdout: Channel,
+    /// A terminal has none.
+    pub stderr: Option<Channel>,
     pub report: OwnedFd,
+}
+
+impl Spawned {
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.stdin, Some(Sink::Terminal(_)))
+    }
+}
+
+/// The streams of a child, its ends and ours.
+struct Streams {
+    /// None: /dev/null.
+    child_stdin: Option<OwnedFd>,
+    child_stdout: OwnedFd,
+    child_stderr: OwnedFd,
+    stdin: Option<Sink>,
+    stdout: Channel,
+    stderr: Option<Channel>,
+}
+
+impl Streams {
+    fn open(command: &Command, anchors: &Anchors) -> io::Result<Self> {
+        match &command.stdio {
+            Stdio::Pipes { stdin } => {
+                let (stdout, child_stdout) = pipe()?;
+                let (stderr, child_stderr) = pipe()?;
+                let (child_stdin, stdin) =
+                    if *stdin { pipe().map(|(child, own)| (Some(child), Some(own)))? } else { (None, None) };
+                let sink = |own| Channel::new(own, Interest::WRITABLE).map(Sink::Pipe);
+                Ok(Self {
+                    child_stdin,
+                    child_stdout,
+                    child_stderr,
+                    stdin: stdin.map(sink).transpose()?,
+                    stdout: Channel::new(stdout, Interest::READABLE)?,
+                    stderr: Some(Channel::new(stderr, Interest::READABLE)?),
+                })
+            }
+            Stdio::Terminal(size) => {
+                let (master, slave) = terminal(anchors, command.user.uid)?;
+                input::set_size(&master, size)?;
+                let master = Channel::new(master, Interest::READABLE | Interest::WRITABLE)?;
+                Ok(Self {
+                    child_stdin: Some(slave.try_clone()?),
+                    child_stdout: slave.try_clone()?,
+                    child_stderr: slave,
+                    stdin: Some(Sink::Terminal(master.clone())),
+                    stdout: master,
+                    stderr: None,
+                })
+            }
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,18 +132,18 @@ impl Step {
 }
 
 pub fn spawn(command: &Command, cgroup: Option<BorrowedFd>, anchors: &Anchors) -> io::Result<Spawned> {
-    let (stdout, stdout_child) = pipe()?;
-    let (stderr, stderr_child) = pipe()?;
+    let streams = Streams::open(command, anchors)?;
     let (report, report_child) = pipe()?;
     let plan = Plan {
         programs: pointers(&command.programs),
         argv: pointers(&command.argv),
         env: pointers(&command.env),
         command,
-        null: anchors.null.as_raw_fd(),
         proc: anchors.proc.as_raw_fd(),
-        stdout: stdout_child.as_raw_fd(),
-        stderr: stderr_child.as_raw_fd(),
+        stdin: streams.child_stdin.as_ref().map_or(anchors.null.as_raw_fd(), AsRawFd::as_raw_fd),
+        stdout: streams.child_stdout.as_raw_fd(),
+        stderr: streams.child_stderr.as_raw_fd(),
+        is_terminal: matches!(command.stdio, Stdio::Terminal(_)),
         report: report_child.as_raw_fd(),
         // An agent that is not root can only run programs as itself.
         switch_user: unsafe { libc::geteuid() } == 0 || command.user.uid != unsafe { libc::geteuid() },
@@ -89,7 +153,8 @@ pub fn spawn(command: &Command, cgroup: Option<BorrowedFd>, anchors: &Anchors) -
         let (step, errno) = unsafe { plan.run() };
         plan.fail(step, errno);
     }
-    Ok(Spawned { pid, stdout, stderr, report })
+    let Streams { stdin, stdout, stderr, .. } = streams;
+    Ok(Spawned { pid, stdin, stdout, stderr, report })
 }
 
 /// 0 in the child.
@@ -109,10 +174,11 @@ struct Plan<'a> {
     programs: Vec<*const c_char>,
     argv: Vec<*const c_char>,
     env: Vec<*const c_char>,
-    null: RawFd,
     proc: RawFd,
+    stdin: RawFd,
     stdout: RawFd,
     stderr: RawFd,
+    is_terminal: bool,
     report: RawFd,
     switch_user: bool,
 }
@@ -149,7 +215,8 @@ impl Plan<'_> {
             self.be_ordinary_to_the_oom_killer();
             libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut()) == 0
                 && libc::setsid() >= 0
-                && libc::dup2(self.null, 0) == 0
+                && (!self.is_terminal || libc::ioctl(self.stdin, libc::TIOCSCTTY, 0) == 0)
+                && libc::dup2(self.stdin, 0) == 0
                 && libc::dup2(self.stdout, 1) == 1
                 && libc::dup2(self.stderr, 2) == 2
         }
@@ -211,6 +278,22 @@ fn errno() -> c_int {
 
 fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// (master, slave) of a new terminal, which belongs to the user.
+fn terminal(anchors: &Anchors, uid: u32) -> io::Result<(OwnedFd, OwnedFd)> {
+    let directory = anchors.terminals.as_ref().ok_or(io::Error::from_raw_os_error(libc::ENODEV))?;
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+    let master = check(unsafe { libc::openat(directory.as_raw_fd(), c"ptmx".as_ptr(), flags) })?;
+    let master = unsafe { OwnedFd::from_raw_fd(master) };
+    let unlocked: libc::c_int = 0;
+    check(unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCSPTLCK, &unlocked) })?;
+    let slave = input::peer(&master)?;
+    // An agent that is not root runs programs as itself.
+    if unsafe { libc::geteuid() } == 0 {
+        check(unsafe { libc::fchown(slave.as_raw_fd(), uid, libc::gid_t::MAX) })?;
+    }
+    Ok((master, slave))
 }
 
 /// (read end, write end), closed on exec.

@@ -43,7 +43,7 @@ async fn a_second_sync_ends_the_session_but_no_process() {
     let id = request.process_id.clone();
     let _events = host.start(request).await.unwrap();
     let mut next = agent.open().await;
-    let listed = next.processes.list(ListProcessesRequest {}).await.unwrap().into_inner().processes;
+    let listed = next.processes.list(ListProcessesRequest::default()).await.unwrap().into_inner().processes;
     assert_eq!(listed.len(), 1);
     assert_eq!((&listed[0].process_id, listed[0].leader_alive), (&id, true));
 }

@@ -125,6 +125,6 @@ async fn a_frozen_tree_can_be_killed() {
     host.processes.signal(SignalRequest { process_id, signal: 9, tree: true }).await.unwrap();
     while events.message().await.unwrap().is_some() {}
     host.machine.thaw(ThawRequest { wall_clock_ns: 0 }).await.unwrap();
-    let listed = host.processes.list(ListProcessesRequest {}).await.unwrap().into_inner();
+    let listed = host.processes.list(ListProcessesRequest::default()).await.unwrap().into_inner();
     assert!(listed.processes.is_empty());
 }

@@ -6,7 +6,7 @@ use crate::host::contract::{ListProcessesRequest, ProcessStatus, SignalRequest, 
 use crate::host::{Agent, Finished, Host, command, shell, until};
 
 async fn list(host: &Host) -> Vec<ProcessStatus> {
-    host.processes.clone().list(ListProcessesRequest {}).await.unwrap().into_inner().processes
+    host.processes.clone().list(ListProcessesRequest::default()).await.unwrap().into_inner().processes
 }
 
 #[tokio::test]

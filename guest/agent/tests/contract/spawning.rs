@@ -36,7 +36,7 @@ async fn a_command_that_can_not_run_is_an_error_and_not_an_exit_code() {
         assert_eq!(refused.code(), code, "{refused}");
         assert!(refused.message().starts_with(message), "{refused}");
     }
-    assert!(host.processes.list(ListProcessesRequest {}).await.unwrap().into_inner().processes.is_empty());
+    assert!(host.processes.list(ListProcessesRequest::default()).await.unwrap().into_inner().processes.is_empty());
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ const COMMON: Readonly<Record<StatusName, ErrorCode>> = {
   UNAUTHENTICATED: 'internal',
 };
 
-export type CallKind = 'machine' | 'identity' | 'start' | 'running' | 'process' | 'file';
+export type CallKind = 'machine' | 'identity' | 'start' | 'running' | 'attach' | 'process' | 'input' | 'file';
 
 const SPECIAL: Readonly<Record<CallKind, Partial<Record<StatusName, ErrorCode>>>> = {
   machine: {},
@@ -75,12 +75,14 @@ const SPECIAL: Readonly<Record<CallKind, Partial<Record<StatusName, ErrorCode>>>
     FAILED_PRECONDITION: 'agent_lost',
     ALREADY_EXISTS: 'agent_lost',
     RESOURCE_EXHAUSTED: 'agent_lost',
-    DEADLINE_EXCEEDED: 'agent_lost',
     UNKNOWN: 'agent_lost',
     INTERNAL: 'agent_lost',
     DATA_LOSS: 'agent_lost',
   },
+  // It has too many readers already.
+  attach: { RESOURCE_EXHAUSTED: 'unavailable' },
   process: {},
+  input: { FAILED_PRECONDITION: 'input_closed' },
   file: {
     NOT_FOUND: 'file_not_found',
     PERMISSION_DENIED: 'file_denied',

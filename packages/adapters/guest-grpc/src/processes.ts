@@ -6,13 +6,20 @@ import {
   AppError,
   type GuestCommand,
   type GuestProcess,
+  MAX_INPUT_BYTES,
+  type OutputPosition,
+  type ProcessEnd,
   type ProcessEvent,
   type ProcessExit,
   type ProcessId,
+  type ProcessInput,
   parseId,
+  type SignalTarget,
+  type TerminalSize,
 } from '@space/core';
 import {
   type Exited,
+  type Lost,
   type Output,
   Output_Stream,
   Processes,
@@ -23,7 +30,7 @@ import { Call, callOnce } from './call.ts';
 import type { Channel } from './channel.ts';
 import { brokenContract } from './errors.ts';
 import type { Limits } from './limits.ts';
-import { bytesOf, textOf } from './wire.ts';
+import { bytesOf, safeNumber, textOf, wireNumber } from './wire.ts';
 
 interface Context {
   readonly channel: Channel;
@@ -36,18 +43,45 @@ const MAX_EXIT_CODE = 255;
 const MAX_SIGNAL = 64;
 
 export async function* exec(
-  { channel, limits }: Context,
+  context: Context,
   command: GuestCommand,
   signal?: AbortSignal,
 ): AsyncGenerator<ProcessEvent, void, undefined> {
   const request = startRequest(command);
+  const progress = new Progress({ processId: command.processId, stdoutOffset: 0, stderrOffset: 0 });
+  yield* follow(context, progress, 'start', signal, (abort) =>
+    context.channel.serverStream(Processes.method.start, request, abort),
+  );
+}
+
+export async function* attach(
+  context: Context,
+  at: OutputPosition,
+  signal?: AbortSignal,
+): AsyncGenerator<ProcessEvent, void, undefined> {
+  const request = {
+    processId: at.processId,
+    stdoutOffset: wireNumber('The offset', at.stdoutOffset),
+    stderrOffset: wireNumber('The offset', at.stderrOffset),
+  };
+  yield* follow(context, new Progress(at), 'attach', signal, (abort) =>
+    context.channel.serverStream(Processes.method.attach, request, abort),
+  );
+}
+
+async function* follow(
+  { channel, limits }: Context,
+  progress: Progress,
+  kind: 'start' | 'attach',
+  signal: AbortSignal | undefined,
+  open: (signal: AbortSignal) => AsyncIterable<WireEvent>,
+): AsyncGenerator<ProcessEvent, void, undefined> {
   const call = new Call(channel, signal);
-  const progress = new Progress(command.processId);
   try {
     // A start that reaches the agent twice would find its own id taken.
     await call.ready();
     call.expectWithin(limits.startMs);
-    for await (const event of channel.serverStream(Processes.method.start, request, call.signal)) {
+    for await (const event of open(call.signal)) {
       call.rest();
       yield progress.take(event);
     }
@@ -55,7 +89,7 @@ export async function* exec(
   } catch (thrown) {
     // The exit was real, whatever befell the stream after it.
     if (progress.exited && !(thrown instanceof AppError)) return;
-    throw await call.failure(progress.started ? 'running' : 'start', thrown);
+    throw await call.failure(progress.started ? 'running' : kind, thrown);
   } finally {
     call.end();
   }
@@ -66,10 +100,11 @@ class Progress {
   started = false;
   exited = false;
   readonly #processId: ProcessId;
-  readonly #offsets = { stdout: 0n, stderr: 0n };
+  readonly #offsets: { stdout: number; stderr: number };
 
-  constructor(processId: ProcessId) {
+  constructor({ processId, stdoutOffset, stderrOffset }: OutputPosition) {
     this.#processId = processId;
+    this.#offsets = { stdout: stdoutOffset, stderr: stderrOffset };
   }
 
   take({ event }: WireEvent): ProcessEvent {
@@ -80,20 +115,25 @@ class Progress {
         this.started = true;
         return { kind: 'started', processId: this.#processId, pid: event.value.pid };
       case 'output':
-        return this.#output(event.value);
+        return { kind: 'output', ...this.#advance(event.value, event.value.data.length), data: event.value.data };
+      case 'lost': {
+        const sizeBytes = safeNumber('a loss of output', event.value.size);
+        return { kind: 'lost', ...this.#advance(event.value, sizeBytes), sizeBytes };
+      }
       case 'exited':
         this.exited = true;
-        return { kind: 'exited', exit: exitOf(event.value) };
+        return { kind: 'exited', ...endOf(event.value) };
       default:
         throw brokenContract('an event of a command is unknown');
     }
   }
 
-  #output({ stream: wireStream, offset, data }: Output): ProcessEvent {
+  #advance({ stream: wireStream, offset: wireOffset }: Output | Lost, sizeBytes: number) {
     const stream = streamOf(wireStream);
-    if (offset !== this.#offsets[stream]) throw brokenContract(`${stream} has a gap or repeats itself`);
-    this.#offsets[stream] += BigInt(data.length);
-    return { kind: 'output', stream, data };
+    const offset = this.#offsets[stream];
+    if (wireOffset !== BigInt(offset)) throw brokenContract(`${stream} has a gap or repeats itself`);
+    this.#offsets[stream] += sizeBytes;
+    return { stream, offset };
   }
 }
 
@@ -101,6 +141,10 @@ function streamOf(stream: Output['stream']): 'stdout' | 'stderr' {
   if (stream === Output_Stream.STDOUT) return 'stdout';
   if (stream === Output_Stream.STDERR) return 'stderr';
   throw brokenContract('output is of an unknown stream');
+}
+
+function endOf(exited: Exited): ProcessEnd {
+  return { exit: exitOf(exited), timedOut: exited.timedOut, oom: exited.oom };
 }
 
 function exitOf({ end }: Exited): ProcessExit {
@@ -120,7 +164,17 @@ function startRequest(command: GuestCommand) {
   if (sizeBytes > MAX_COMMAND_BYTES) {
     throw new AppError('bad_request', `The command is ${sizeBytes} bytes long; at most ${MAX_COMMAND_BYTES} fit.`);
   }
-  return { processId: command.processId, argv, env: Object.fromEntries(env), cwd, user: command.user ?? '' };
+  const { processId, pty } = command;
+  return {
+    processId,
+    argv,
+    env: Object.fromEntries(env),
+    cwd,
+    user: command.user ?? '',
+    stdin: command.stdin ?? false,
+    ...(pty === undefined ? {} : { pty: { cols: pty.cols, rows: pty.rows, term: pty.term ?? '' } }),
+    timeoutMs: wireNumber('The time limit', command.timeoutMs ?? 0),
+  };
 }
 
 function envName(name: string): string {
@@ -130,23 +184,68 @@ function envName(name: string): string {
   return name;
 }
 
-export async function signalTree({ channel, limits }: Context, processId: ProcessId, signal: number): Promise<void> {
+export async function writeInput(
+  { channel, limits }: Context,
+  { processId, offset, data, eof }: ProcessInput,
+): Promise<{ acceptedBytes: number }> {
+  if (data.length > MAX_INPUT_BYTES) {
+    throw new AppError('bad_request', `${data.length} bytes of input are too many at once; ${MAX_INPUT_BYTES} fit.`);
+  }
+  const at = offset === undefined ? {} : { offset: wireNumber('The offset', offset) };
+  const options = { kind: 'input', limitMs: limits.replyMs, repeatable: offset !== undefined } as const;
+  const request = { processId, ...at, data, eof };
+  const reply = await callOnce(channel, options, (abort) => channel.unary(Processes.method.writeInput, request, abort));
+  return { acceptedBytes: safeNumber('the input taken', reply.accepted) };
+}
+
+export async function resizeTerminal(
+  { channel, limits }: Context,
+  processId: ProcessId,
+  { cols, rows }: TerminalSize,
+): Promise<void> {
+  const options = { kind: 'input', limitMs: limits.replyMs, repeatable: true } as const;
+  const request = { processId, cols, rows };
+  await callOnce(channel, options, (abort) => channel.unary(Processes.method.resize, request, abort));
+}
+
+export async function signalProcess(
+  { channel, limits }: Context,
+  processId: ProcessId,
+  signal: number,
+  target: SignalTarget,
+): Promise<void> {
   if (!Number.isInteger(signal) || signal < 1 || signal > MAX_SIGNAL) {
     throw new AppError('bad_request', `A signal is a number from 1 to ${MAX_SIGNAL}.`);
   }
   const options = { kind: 'process', limitMs: limits.replyMs, repeatable: false } as const;
-  const request = { processId, signal, tree: true };
+  const request = { processId, signal, tree: target === 'tree' };
   await callOnce(channel, options, (abort) => channel.unary(Processes.method.signal, request, abort));
 }
 
-export async function processes({ channel, limits }: Context): Promise<readonly GuestProcess[]> {
+export async function processes(
+  { channel, limits }: Context,
+  { ended = false }: { readonly ended?: boolean } = {},
+): Promise<readonly GuestProcess[]> {
   const options = { kind: 'process', limitMs: limits.replyMs, repeatable: true } as const;
-  const reply = await callOnce(channel, options, (signal) => channel.unary(Processes.method.list, {}, signal));
+  const reply = await callOnce(channel, options, (abort) => channel.unary(Processes.method.list, { ended }, abort));
   return reply.processes.map(processOf);
 }
 
-function processOf({ processId, pid, argv, leaderAlive }: ProcessStatus): GuestProcess {
-  const id = parseId('process', processId);
+function processOf(status: ProcessStatus): GuestProcess {
+  const id = parseId('process', status.processId);
   if (id === undefined) throw brokenContract('a process has an id that is none of ours');
-  return { processId: id, pid, argv: argv.map(textOf), leaderAlive };
+  return {
+    processId: id,
+    pid: status.pid,
+    argv: status.argv.map(textOf),
+    cwd: textOf(status.cwd),
+    pty: status.pty,
+    startedMs: safeNumber('the start of a process', status.startedNs / 1_000_000n),
+    leaderAlive: status.leaderAlive,
+    liveProcesses: status.liveProcesses,
+    ...(status.exited === undefined ? {} : { end: endOf(status.exited) }),
+    stdoutBytes: safeNumber('the output of a process', status.stdoutBytes),
+    stderrBytes: safeNumber('the output of a process', status.stderrBytes),
+    stdinBytes: safeNumber('the input of a process', status.stdinBytes),
+  };
 }

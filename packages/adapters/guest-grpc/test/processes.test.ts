@@ -56,17 +56,17 @@ test('a command starts, prints and exits', async () => {
   );
   expect((await outcome(guest.exec(command))).seen).toEqual([
     { kind: 'started', processId, pid: 7 },
-    { kind: 'output', stream: 'stdout', data: Buffer.from('ab') },
-    { kind: 'output', stream: 'stderr', data: Buffer.from('e') },
-    { kind: 'output', stream: 'stdout', data: Buffer.from('c') },
-    { kind: 'exited', exit: { code: 3 } },
+    { kind: 'output', stream: 'stdout', offset: 0, data: Buffer.from('ab') },
+    { kind: 'output', stream: 'stderr', offset: 0, data: Buffer.from('e') },
+    { kind: 'output', stream: 'stdout', offset: 2, data: Buffer.from('c') },
+    { kind: 'exited', exit: { code: 3 }, timedOut: false, oom: false },
   ]);
 });
 
 test('a command killed by a signal says so', async () => {
   const end: Event = { event: { case: 'exited', value: { end: { case: 'signal', value: 9 } } } };
   const { guest } = await fakeAgent(runs(started, end));
-  expect((await outcome(guest.exec(command))).seen.at(-1)).toEqual({ kind: 'exited', exit: { signal: 9 } });
+  expect((await outcome(guest.exec(command))).seen.at(-1)).toMatchObject({ kind: 'exited', exit: { signal: 9 } });
 });
 
 test('the command travels as UTF-8 bytes', async () => {
@@ -149,6 +149,20 @@ test('a status after the start is an interruption, not a fact about the command'
     },
   });
   expect((await outcome(guest.exec(command))).failure).toMatchObject({ code: 'agent_lost' });
+});
+
+test('a command that could not be killed when its time had passed is timed_out, never an exit', async () => {
+  const { guest } = await fakeAgent({
+    processes: {
+      start: async function* () {
+        yield started;
+        throw new ConnectError('not killed', Code.DeadlineExceeded);
+      },
+    },
+  });
+  const { seen, failure } = await outcome(guest.exec({ ...command, timeoutMs: 10 }));
+  expect(failure).toMatchObject({ code: 'timed_out' });
+  expect(seen).toHaveLength(1);
 });
 
 test('a command without a first event in time is agent_lost; a running one may be silent', async () => {
@@ -258,7 +272,70 @@ test('a link that breaks while a command runs is link_lost', async () => {
   expect(seen.some((event) => event.kind === 'exited')).toBe(false);
 });
 
-test('signals go to the whole tree', async () => {
+test('a stream that is attached to begins at its offsets, and what was lost has its place', async () => {
+  let got: unknown;
+  const { guest } = await fakeAgent({
+    processes: {
+      attach: async function* (request) {
+        got = request;
+        yield started;
+        yield { event: { case: 'lost', value: { stream: Output_Stream.STDOUT, offset: 5n, size: 10n } } };
+        yield output('ab', 15n);
+        yield output('e', 3n, Output_Stream.STDERR);
+        yield exited(0);
+      },
+    },
+  });
+  const { seen } = await outcome(guest.attach({ processId, stdoutOffset: 5, stderrOffset: 3 }));
+  expect(got).toMatchObject({ processId, stdoutOffset: 5n, stderrOffset: 3n });
+  expect(seen.slice(1, -1)).toEqual([
+    { kind: 'lost', stream: 'stdout', offset: 5, sizeBytes: 10 },
+    { kind: 'output', stream: 'stdout', offset: 15, data: Buffer.from('ab') },
+    { kind: 'output', stream: 'stderr', offset: 3, data: Buffer.from('e') },
+  ]);
+});
+
+test.each([
+  [Code.NotFound, 'not_found'],
+  [Code.OutOfRange, 'bad_request'],
+  [Code.ResourceExhausted, 'unavailable'],
+])('an attach that the agent answers with %i is %s', async (code, expected) => {
+  const { guest } = await fakeAgent({
+    processes: {
+      // biome-ignore lint/correctness/useYield: a stream that fails before its first event.
+      attach: async function* () {
+        throw new ConnectError('no', code);
+      },
+    },
+  });
+  const { failure } = await outcome(guest.attach({ processId, stdoutOffset: 0, stderrOffset: 0 }));
+  expect(failure).toMatchObject({ code: expected });
+});
+
+test('input has its place, or goes to the end; one that is closed says so', async () => {
+  const got: unknown[] = [];
+  const { guest } = await fakeAgent({
+    processes: {
+      writeInput: ({ offset, data, eof }) => {
+        if (eof) throw new ConnectError('closed', Code.FailedPrecondition);
+        got.push([offset, String(Buffer.from(data))]);
+        return { accepted: 9n };
+      },
+    },
+  });
+  const write = (text: string, more: object = {}) =>
+    guest.writeInput({ processId, data: Buffer.from(text), eof: false, ...more });
+  expect(await write('a', { offset: 4 })).toEqual({ acceptedBytes: 9 });
+  await write('b');
+  expect(got).toEqual([
+    [4n, 'a'],
+    [undefined, 'b'],
+  ]);
+  await expect(write('', { eof: true })).rejects.toMatchObject({ code: 'input_closed' });
+  await expect(write('x'.repeat(70_000))).rejects.toMatchObject({ code: 'bad_request' });
+});
+
+test('signals go to the whole tree or the leader', async () => {
   const got: unknown[] = [];
   const { guest } = await fakeAgent({
     processes: {
@@ -268,9 +345,13 @@ test('signals go to the whole tree', async () => {
       },
     },
   });
-  await guest.signalTree(processId, 9);
-  expect(got).toEqual([[processId, 9, true]]);
-  await expect(guest.signalTree(processId, 0)).rejects.toMatchObject({ code: 'bad_request' });
+  await guest.signalProcess(processId, 9, 'tree');
+  await guest.signalProcess(processId, 2, 'leader');
+  expect(got).toEqual([
+    [processId, 9, true],
+    [processId, 2, false],
+  ]);
+  await expect(guest.signalProcess(processId, 0, 'tree')).rejects.toMatchObject({ code: 'bad_request' });
 });
 
 test('a signal to a process that is gone is not_found', async () => {
@@ -281,19 +362,46 @@ test('a signal to a process that is gone is not_found', async () => {
       },
     },
   });
-  await expect(guest.signalTree(processId, 15)).rejects.toMatchObject({ code: 'not_found' });
+  await expect(guest.signalProcess(processId, 15, 'tree')).rejects.toMatchObject({ code: 'not_found' });
 });
 
 test('processes are listed; an id that is none of ours is refused', async () => {
   let id: string = processId;
   const { guest } = await fakeAgent({
     processes: {
-      list: () => ({
-        processes: [{ processId: id, pid: 7, argv: [Buffer.from('ä')], leaderAlive: true, liveProcesses: 2 }],
+      list: ({ ended }) => ({
+        processes: [
+          {
+            processId: id,
+            pid: 7,
+            argv: [Buffer.from('ä')],
+            cwd: Buffer.from('/'),
+            leaderAlive: !ended,
+            liveProcesses: 2,
+            startedNs: 1_700_000_000_123_456_789n,
+            stdoutBytes: 5n,
+            ...(ended ? { exited: { end: { case: 'code', value: 3 } } as const } : {}),
+          },
+        ],
       }),
     },
   });
-  expect(await guest.processes()).toEqual([{ processId, pid: 7, argv: ['ä'], leaderAlive: true }]);
+  const process = {
+    processId,
+    pid: 7,
+    argv: ['ä'],
+    cwd: '/',
+    pty: false,
+    startedMs: 1_700_000_000_123,
+    leaderAlive: true,
+    liveProcesses: 2,
+    stdoutBytes: 5,
+    stderrBytes: 0,
+    stdinBytes: 0,
+  };
+  expect(await guest.processes()).toEqual([process]);
+  const end = { exit: { code: 3 }, timedOut: false, oom: false };
+  expect(await guest.processes({ ended: true })).toEqual([{ ...process, leaderAlive: false, end }]);
   id = '../../etc';
   await expect(guest.processes()).rejects.toMatchObject({ code: 'link_lost' });
 });

@@ -31,6 +31,11 @@ export const queryInteger = (min: number, max: number) =>
     .refine((value) => value >= min && value <= max, `must be ${min} to ${max}`)
     .meta({ type: 'integer', minimum: min, maximum: max });
 
+export const queryBoolean = z
+  .enum(['true', 'false'])
+  .transform((value) => value === 'true')
+  .meta({ type: 'boolean' });
+
 const ID_LETTERS = '[0-9a-hjkmnp-tv-z]{16}';
 const NAME_PATTERN = '[a-z][a-z0-9-]{0,62}';
 

@@ -16,9 +16,22 @@ export interface Guest extends GuestFiles {
 
   /** Starts a command; its events end with `exited`. Throws `command_not_started`. Aborting the signal ends the stream, not the command. */
   exec(command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent>;
-  /** Sends a signal to the command's whole process tree; for SIGKILL, returns when the tree is gone. */
-  signalTree(processId: ProcessId, signal: number): Promise<void>;
-  processes(): Promise<readonly GuestProcess[]>;
+  /**
+   * The events of a command from a position on, as `exec` gives them; also of one of the last that have ended. Throws
+   * `not_found`, and `bad_request` for a position beyond what it has printed.
+   */
+  attach(at: OutputPosition, signal?: AbortSignal): AsyncIterable<ProcessEvent>;
+  /**
+   * Hands bytes to a command that takes input. Returns after a while also when it does not read, so the rest is to be sent
+   * again; a repetition changes nothing. Throws `not_found`, `input_closed`, and `bad_request` for a gap.
+   */
+  writeInput(input: ProcessInput): Promise<{ readonly acceptedBytes: number }>;
+  /** Throws `not_found`, and `input_closed` when there is no terminal. */
+  resizeTerminal(processId: ProcessId, size: TerminalSize): Promise<void>;
+  /** For SIGKILL to a tree, returns when the tree is gone. Throws `not_found`. */
+  signalProcess(processId: ProcessId, signal: number, target: SignalTarget): Promise<void>;
+  /** Those that are alive, or left something alive; with `ended`, those that can still be attached to as well. */
+  processes(options?: { readonly ended?: boolean }): Promise<readonly GuestProcess[]>;
 
   /** Settles when the channel is gone, with the reason. Never rejects. */
   readonly closed: Promise<string>;
@@ -44,19 +57,74 @@ export interface GuestCommand {
   readonly cwd?: string;
   /** Name or uid in the guest; undefined: `user`. */
   readonly user?: string;
+  /** Whether it takes input; otherwise that is /dev/null. */
+  readonly stdin?: boolean;
+  /** A terminal in place of the three streams: its output is stdout, and it takes input. */
+  readonly pty?: TerminalSize & { readonly term?: string };
+  /** SIGKILL for the whole tree when the command has run for so long. Kept by the guest, so counted while it runs. */
+  readonly timeoutMs?: number;
 }
+
+export interface TerminalSize {
+  readonly cols: number;
+  readonly rows: number;
+}
+
+export type OutputStream = 'stdout' | 'stderr';
 
 export type ProcessEvent =
   | { readonly kind: 'started'; readonly processId: ProcessId; readonly pid: number }
-  | { readonly kind: 'output'; readonly stream: 'stdout' | 'stderr'; readonly data: Uint8Array }
-  /** From wait(2), never made up. */
-  | { readonly kind: 'exited'; readonly exit: ProcessExit };
+  /** `offset` is the position of the first byte in its stream. */
+  | { readonly kind: 'output'; readonly stream: OutputStream; readonly offset: number; readonly data: Uint8Array }
+  /** Output that this reader did not get: nobody read it in time, or another reader was faster. */
+  | { readonly kind: 'lost'; readonly stream: OutputStream; readonly offset: number; readonly sizeBytes: number }
+  | ({ readonly kind: 'exited' } & ProcessEnd);
 
 export type ProcessExit = { readonly code: number } | { readonly signal: number };
+
+export interface ProcessEnd {
+  /** From wait(2), never made up. */
+  readonly exit: ProcessExit;
+  /** Whether its time limit killed it; its whole tree is then gone. */
+  readonly timedOut: boolean;
+  /** Whether the guest's OOM killer killed it or one of its children. */
+  readonly oom: boolean;
+}
+
+export interface OutputPosition {
+  readonly processId: ProcessId;
+  readonly stdoutOffset: number;
+  readonly stderrOffset: number;
+}
+
+export interface ProcessInput {
+  readonly processId: ProcessId;
+  /** Position of the first byte in the command's input; undefined: after what it has taken. */
+  readonly offset?: number;
+  /** At most `MAX_INPUT_BYTES`. */
+  readonly data: Uint8Array;
+  /** The input ends after these bytes; a terminal is hung up. */
+  readonly eof: boolean;
+}
+
+export const MAX_INPUT_BYTES = 64 * 1024;
+
+export type SignalTarget = 'tree' | 'leader';
 
 export interface GuestProcess {
   readonly processId: ProcessId;
   readonly pid: number;
   readonly argv: readonly string[];
+  readonly cwd: string;
+  readonly pty: boolean;
+  /** Milliseconds since 1970. */
+  readonly startedMs: number;
   readonly leaderAlive: boolean;
+  readonly liveProcesses: number;
+  /** Once it has ended. */
+  readonly end?: ProcessEnd;
+  /** Printed, and taken, since its start. */
+  readonly stdoutBytes: number;
+  readonly stderrBytes: number;
+  readonly stdinBytes: number;
 }

@@ -3,10 +3,18 @@
  * separate processes. Each order carries the sandbox's epoch; the node refuses one that is lower than the highest it has
  * seen (`superseded`), checked again before every effect.
  */
-import type { LifeId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
+import type { LifeId, ProcessId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
 import type { Real } from '../lifecycle.ts';
 import type { Size, SizeLimits } from '../size.ts';
-import type { GuestCommand, GuestProcess, ProcessEvent } from './guest.ts';
+import type {
+  GuestCommand,
+  GuestProcess,
+  OutputPosition,
+  ProcessEvent,
+  ProcessInput,
+  SignalTarget,
+  TerminalSize,
+} from './guest.ts';
 import type { GuestFiles } from './guest-files.ts';
 
 /** The calls of the guest's files, each with the sandbox before the rest. */
@@ -43,8 +51,11 @@ export interface NodePort extends NodeFiles {
   onLifeEnded(listener: (end: LifeEnd) => void): () => void;
 
   exec(sandboxId: SandboxId, command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent>;
-  signalTree(sandboxId: SandboxId, processId: GuestCommand['processId'], signal: number): Promise<void>;
-  processes(sandboxId: SandboxId): Promise<readonly GuestProcess[]>;
+  attach(sandboxId: SandboxId, at: OutputPosition, signal?: AbortSignal): AsyncIterable<ProcessEvent>;
+  writeInput(sandboxId: SandboxId, input: ProcessInput): Promise<{ readonly acceptedBytes: number }>;
+  resizeTerminal(sandboxId: SandboxId, processId: ProcessId, size: TerminalSize): Promise<void>;
+  signalProcess(sandboxId: SandboxId, processId: ProcessId, signal: number, target: SignalTarget): Promise<void>;
+  processes(sandboxId: SandboxId, options?: { readonly ended?: boolean }): Promise<readonly GuestProcess[]>;
 }
 
 interface Order {

@@ -1,6 +1,6 @@
-import type { GuestCommand } from '@space/core';
+import { type GuestCommand, newId } from '@space/core';
 import { expect, test } from 'vitest';
-import { collect, type WithGuest, type World } from './world.ts';
+import { chance, collect, exited, type WithGuest, type World } from './world.ts';
 
 export function commandCases(withGuest: WithGuest): void {
   test(
@@ -9,8 +9,50 @@ export function commandCases(withGuest: WithGuest): void {
       const command = world.shell('exit 3');
       const events = await Array.fromAsync(world.guest.exec(command));
       expect(events[0]).toMatchObject({ kind: 'started', processId: command.processId });
-      expect(events.at(-1)).toEqual({ kind: 'exited', exit: { code: 3 } });
+      expect(events.at(-1)).toEqual(exited({ code: 3 }));
       expect((await world.run('true')).exit).toEqual({ code: 0 });
+    }),
+  );
+
+  test(
+    'one that has ended can be attached to, from any offset that it has printed',
+    withGuest(async (world) => {
+      const command = world.shell('hostname');
+      const { processId } = command;
+      const { stdout } = await collect(world.guest.exec(command));
+      expect(stdout.length).toBeGreaterThan(2);
+      for (const stdoutOffset of [0, 2, stdout.length]) {
+        const events = await Array.fromAsync(world.guest.attach({ processId, stdoutOffset, stderrOffset: 0 }));
+        expect(events[0]).toMatchObject({ kind: 'started', processId });
+        expect(events.at(-1)).toEqual(exited({ code: 0 }));
+        const output = events.flatMap((event) => (event.kind === 'output' ? [event] : []));
+        expect(output[0]?.offset ?? stdout.length).toBe(stdoutOffset);
+        expect(`${Buffer.concat(output.map(({ data }) => data))}`).toBe(stdout.slice(stdoutOffset));
+      }
+      const attach = (id: typeof processId, stdoutOffset: number) =>
+        Array.fromAsync(world.guest.attach({ processId: id, stdoutOffset, stderrOffset: 0 }));
+      await expect(attach(processId, stdout.length + 1)).rejects.toMatchObject({ code: 'bad_request' });
+      await expect(attach(newId('process', chance), 0)).rejects.toMatchObject({ code: 'not_found' });
+    }),
+  );
+
+  test(
+    'one without input takes none',
+    withGuest(async (world) => {
+      const command = world.shell('true');
+      const { processId } = command;
+      await collect(world.guest.exec(command));
+      const data = Buffer.from('x');
+      await expect(world.guest.writeInput({ processId, data, eof: false })).rejects.toMatchObject({
+        code: 'input_closed',
+      });
+      await expect(world.guest.resizeTerminal(processId, { cols: 80, rows: 24 })).rejects.toMatchObject({
+        code: 'input_closed',
+      });
+      const stranger = newId('process', chance);
+      await expect(world.guest.writeInput({ processId: stranger, data, eof: true })).rejects.toMatchObject({
+        code: 'not_found',
+      });
     }),
   );
 
@@ -108,8 +150,8 @@ export function shellCases(withGuest: WithGuest): void {
       const events = world.guest.exec(command)[Symbol.asyncIterator]();
       await events.next();
       await expect(collect(world.guest.exec(command))).rejects.toMatchObject({ code: 'name_taken' });
-      await world.guest.signalTree(command.processId, 9);
-      expect((await events.next()).value).toEqual({ kind: 'exited', exit: { signal: 9 } });
+      await world.kill(command.processId);
+      expect((await events.next()).value).toEqual(exited({ signal: 9 }));
     }),
   );
 }

@@ -6,6 +6,7 @@ import {
   newId,
   type ProcessEvent,
   type ProcessExit,
+  type ProcessId,
 } from '@space/core';
 
 export interface GuestUnderTest {
@@ -67,6 +68,10 @@ export class World {
     return this.command('/bin/bash', '-c', script);
   }
 
+  kill(processId: ProcessId): Promise<void> {
+    return this.guest.signalProcess(processId, 9, 'tree');
+  }
+
   run(script: string): Promise<Ran> {
     return collect(this.guest.exec(this.shell(script)));
   }
@@ -89,6 +94,10 @@ export class World {
     const entries = await Array.fromAsync(this.guest.list({ path: this.directory, user: this.user }));
     return entries.map((entry) => entry.name);
   }
+}
+
+export function exited(exit: ProcessExit): ProcessEvent {
+  return { kind: 'exited', exit, timedOut: false, oom: false };
 }
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use contract::files_client::FilesClient;
 use contract::machine_client::MachineClient;
 use contract::processes_client::ProcessesClient;
-use contract::{Exited, ProcessEvent, StartRequest, exited::End, output::Stream, process_event::Event};
+use contract::{ProcessEvent, StartRequest, exited::End, output::Stream, process_event::Event};
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
@@ -166,6 +166,7 @@ pub struct Finished {
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     pub end: Option<End>,
+    pub timed_out: bool,
 }
 
 impl Finished {
@@ -182,7 +183,11 @@ impl Finished {
                 assert_eq!(output.offset, joined.len() as u64, "a gap or a repeat in {stream:?}");
                 joined.extend_from_slice(&output.data);
             }
-            Event::Exited(Exited { end }) => self.end = Some(end.unwrap()),
+            Event::Exited(exited) => {
+                self.end = Some(exited.end.unwrap());
+                self.timed_out = exited.timed_out;
+            }
+            Event::Lost(lost) => panic!("lost: {lost:?}"),
         }
     }
 

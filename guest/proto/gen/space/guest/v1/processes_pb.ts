@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file space/guest/v1/processes.proto.
  */
 export const file_space_guest_v1_processes: GenFile = /*@__PURE__*/
-  fileDesc("Ch5zcGFjZS9ndWVzdC92MS9wcm9jZXNzZXMucHJvdG8SDnNwYWNlLmd1ZXN0LnYxIqsBCgxTdGFydFJlcXVlc3QSEgoKcHJvY2Vzc19pZBgBIAEoCRIMCgRhcmd2GAIgAygMEjIKA2VudhgDIAMoCzIlLnNwYWNlLmd1ZXN0LnYxLlN0YXJ0UmVxdWVzdC5FbnZFbnRyeRILCgNjd2QYBCABKAwSDAoEdXNlchgFIAEoCRoqCghFbnZFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAw6AjgBIpcBCgxQcm9jZXNzRXZlbnQSKgoHc3RhcnRlZBgBIAEoCzIXLnNwYWNlLmd1ZXN0LnYxLlN0YXJ0ZWRIABIoCgZvdXRwdXQYAiABKAsyFi5zcGFjZS5ndWVzdC52MS5PdXRwdXRIABIoCgZleGl0ZWQYAyABKAsyFi5zcGFjZS5ndWVzdC52MS5FeGl0ZWRIAEIHCgVldmVudCIWCgdTdGFydGVkEgsKA3BpZBgBIAEoDSKPAQoGT3V0cHV0Ei0KBnN0cmVhbRgBIAEoDjIdLnNwYWNlLmd1ZXN0LnYxLk91dHB1dC5TdHJlYW0SDgoGb2Zmc2V0GAIgASgEEgwKBGRhdGEYAyABKAwiOAoGU3RyZWFtEhYKElNUUkVBTV9VTlNQRUNJRklFRBAAEgoKBlNURE9VVBABEgoKBlNUREVSUhACIjEKBkV4aXRlZBIOCgRjb2RlGAEgASgNSAASEAoGc2lnbmFsGAIgASgNSABCBQoDZW5kIkEKDVNpZ25hbFJlcXVlc3QSEgoKcHJvY2Vzc19pZBgBIAEoCRIOCgZzaWduYWwYAiABKA0SDAoEdHJlZRgDIAEoCCINCgtTaWduYWxSZXBseSIWChRMaXN0UHJvY2Vzc2VzUmVxdWVzdCJGChJMaXN0UHJvY2Vzc2VzUmVwbHkSMAoJcHJvY2Vzc2VzGAEgAygLMh0uc3BhY2UuZ3Vlc3QudjEuUHJvY2Vzc1N0YXR1cyJsCg1Qcm9jZXNzU3RhdHVzEhIKCnByb2Nlc3NfaWQYASABKAkSCwoDcGlkGAIgASgNEgwKBGFyZ3YYAyADKAwSFAoMbGVhZGVyX2FsaXZlGAQgASgIEhYKDmxpdmVfcHJvY2Vzc2VzGAUgASgNMuoBCglQcm9jZXNzZXMSRQoFU3RhcnQSHC5zcGFjZS5ndWVzdC52MS5TdGFydFJlcXVlc3QaHC5zcGFjZS5ndWVzdC52MS5Qcm9jZXNzRXZlbnQwARJECgZTaWduYWwSHS5zcGFjZS5ndWVzdC52MS5TaWduYWxSZXF1ZXN0Ghsuc3BhY2UuZ3Vlc3QudjEuU2lnbmFsUmVwbHkSUAoETGlzdBIkLnNwYWNlLmd1ZXN0LnYxLkxpc3RQcm9jZXNzZXNSZXF1ZXN0GiIuc3BhY2UuZ3Vlc3QudjEuTGlzdFByb2Nlc3Nlc1JlcGx5YgZwcm90bzM");
+  fileDesc("Ch5zcGFjZS9ndWVzdC92MS9wcm9jZXNzZXMucHJvdG8SDnNwYWNlLmd1ZXN0LnYxIvABCgxTdGFydFJlcXVlc3QSEgoKcHJvY2Vzc19pZBgBIAEoCRIMCgRhcmd2GAIgAygMEjIKA2VudhgDIAMoCzIlLnNwYWNlLmd1ZXN0LnYxLlN0YXJ0UmVxdWVzdC5FbnZFbnRyeRILCgNjd2QYBCABKAwSDAoEdXNlchgFIAEoCRINCgVzdGRpbhgGIAEoCBIgCgNwdHkYByABKAsyEy5zcGFjZS5ndWVzdC52MS5QdHkSEgoKdGltZW91dF9tcxgIIAEoBBoqCghFbnZFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAw6AjgBIi8KA1B0eRIMCgRjb2xzGAEgASgNEgwKBHJvd3MYAiABKA0SDAoEdGVybRgDIAEoCSJRCg1BdHRhY2hSZXF1ZXN0EhIKCnByb2Nlc3NfaWQYASABKAkSFQoNc3Rkb3V0X29mZnNldBgCIAEoBBIVCg1zdGRlcnJfb2Zmc2V0GAMgASgEIr0BCgxQcm9jZXNzRXZlbnQSKgoHc3RhcnRlZBgBIAEoCzIXLnNwYWNlLmd1ZXN0LnYxLlN0YXJ0ZWRIABIoCgZvdXRwdXQYAiABKAsyFi5zcGFjZS5ndWVzdC52MS5PdXRwdXRIABIoCgZleGl0ZWQYAyABKAsyFi5zcGFjZS5ndWVzdC52MS5FeGl0ZWRIABIkCgRsb3N0GAQgASgLMhQuc3BhY2UuZ3Vlc3QudjEuTG9zdEgAQgcKBWV2ZW50IhYKB1N0YXJ0ZWQSCwoDcGlkGAEgASgNIo8BCgZPdXRwdXQSLQoGc3RyZWFtGAEgASgOMh0uc3BhY2UuZ3Vlc3QudjEuT3V0cHV0LlN0cmVhbRIOCgZvZmZzZXQYAiABKAQSDAoEZGF0YRgDIAEoDCI4CgZTdHJlYW0SFgoSU1RSRUFNX1VOU1BFQ0lGSUVEEAASCgoGU1RET1VUEAESCgoGU1RERVJSEAIiUwoETG9zdBItCgZzdHJlYW0YASABKA4yHS5zcGFjZS5ndWVzdC52MS5PdXRwdXQuU3RyZWFtEg4KBm9mZnNldBgCIAEoBBIMCgRzaXplGAMgASgEIlEKBkV4aXRlZBIOCgRjb2RlGAEgASgNSAASEAoGc2lnbmFsGAIgASgNSAASEQoJdGltZWRfb3V0GAMgASgIEgsKA29vbRgEIAEoCEIFCgNlbmQiYgoRV3JpdGVJbnB1dFJlcXVlc3QSEgoKcHJvY2Vzc19pZBgBIAEoCRITCgZvZmZzZXQYAiABKARIAIgBARIMCgRkYXRhGAMgASgMEgsKA2VvZhgEIAEoCEIJCgdfb2Zmc2V0IiMKD1dyaXRlSW5wdXRSZXBseRIQCghhY2NlcHRlZBgBIAEoBCI/Cg1SZXNpemVSZXF1ZXN0EhIKCnByb2Nlc3NfaWQYASABKAkSDAoEY29scxgCIAEoDRIMCgRyb3dzGAMgASgNIg0KC1Jlc2l6ZVJlcGx5IkEKDVNpZ25hbFJlcXVlc3QSEgoKcHJvY2Vzc19pZBgBIAEoCRIOCgZzaWduYWwYAiABKA0SDAoEdHJlZRgDIAEoCCINCgtTaWduYWxSZXBseSIlChRMaXN0UHJvY2Vzc2VzUmVxdWVzdBINCgVlbmRlZBgBIAEoCCJGChJMaXN0UHJvY2Vzc2VzUmVwbHkSMAoJcHJvY2Vzc2VzGAEgAygLMh0uc3BhY2UuZ3Vlc3QudjEuUHJvY2Vzc1N0YXR1cyKDAgoNUHJvY2Vzc1N0YXR1cxISCgpwcm9jZXNzX2lkGAEgASgJEgsKA3BpZBgCIAEoDRIMCgRhcmd2GAMgAygMEhQKDGxlYWRlcl9hbGl2ZRgEIAEoCBIWCg5saXZlX3Byb2Nlc3NlcxgFIAEoDRISCgpzdGFydGVkX25zGAYgASgEEgsKA2N3ZBgHIAEoDBILCgNwdHkYCCABKAgSJgoGZXhpdGVkGAkgASgLMhYuc3BhY2UuZ3Vlc3QudjEuRXhpdGVkEhQKDHN0ZG91dF9ieXRlcxgKIAEoBBIUCgxzdGRlcnJfYnl0ZXMYCyABKAQSEwoLc3RkaW5fYnl0ZXMYDCABKAQyywMKCVByb2Nlc3NlcxJFCgVTdGFydBIcLnNwYWNlLmd1ZXN0LnYxLlN0YXJ0UmVxdWVzdBocLnNwYWNlLmd1ZXN0LnYxLlByb2Nlc3NFdmVudDABEkcKBkF0dGFjaBIdLnNwYWNlLmd1ZXN0LnYxLkF0dGFjaFJlcXVlc3QaHC5zcGFjZS5ndWVzdC52MS5Qcm9jZXNzRXZlbnQwARJQCgpXcml0ZUlucHV0EiEuc3BhY2UuZ3Vlc3QudjEuV3JpdGVJbnB1dFJlcXVlc3QaHy5zcGFjZS5ndWVzdC52MS5Xcml0ZUlucHV0UmVwbHkSRAoGUmVzaXplEh0uc3BhY2UuZ3Vlc3QudjEuUmVzaXplUmVxdWVzdBobLnNwYWNlLmd1ZXN0LnYxLlJlc2l6ZVJlcGx5EkQKBlNpZ25hbBIdLnNwYWNlLmd1ZXN0LnYxLlNpZ25hbFJlcXVlc3QaGy5zcGFjZS5ndWVzdC52MS5TaWduYWxSZXBseRJQCgRMaXN0EiQuc3BhY2UuZ3Vlc3QudjEuTGlzdFByb2Nlc3Nlc1JlcXVlc3QaIi5zcGFjZS5ndWVzdC52MS5MaXN0UHJvY2Vzc2VzUmVwbHliBnByb3RvMw");
 
 /**
  * @generated from message space.guest.v1.StartRequest
@@ -51,6 +51,27 @@ export type StartRequest = Message<"space.guest.v1.StartRequest"> & {
    * @generated from field: string user = 5;
    */
   user: string;
+
+  /**
+   * Input comes by WriteInput. Otherwise it is /dev/null.
+   *
+   * @generated from field: bool stdin = 6;
+   */
+  stdin: boolean;
+
+  /**
+   * A terminal takes the place of the three streams: its output is STDOUT, its input comes by WriteInput.
+   *
+   * @generated from field: space.guest.v1.Pty pty = 7;
+   */
+  pty?: Pty | undefined;
+
+  /**
+   * SIGKILL for the whole tree, if the leader still lives after this long; 0: never. Counted while the machine runs.
+   *
+   * @generated from field: uint64 timeout_ms = 8;
+   */
+  timeoutMs: bigint;
 };
 
 /**
@@ -59,6 +80,64 @@ export type StartRequest = Message<"space.guest.v1.StartRequest"> & {
  */
 export const StartRequestSchema: GenMessage<StartRequest> = /*@__PURE__*/
   messageDesc(file_space_guest_v1_processes, 0);
+
+/**
+ * @generated from message space.guest.v1.Pty
+ */
+export type Pty = Message<"space.guest.v1.Pty"> & {
+  /**
+   * 1 to 65535.
+   *
+   * @generated from field: uint32 cols = 1;
+   */
+  cols: number;
+
+  /**
+   * @generated from field: uint32 rows = 2;
+   */
+  rows: number;
+
+  /**
+   * The variable TERM, unless `env` has one; empty for "xterm-256color".
+   *
+   * @generated from field: string term = 3;
+   */
+  term: string;
+};
+
+/**
+ * Describes the message space.guest.v1.Pty.
+ * Use `create(PtySchema)` to create a new message.
+ */
+export const PtySchema: GenMessage<Pty> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_processes, 1);
+
+/**
+ * @generated from message space.guest.v1.AttachRequest
+ */
+export type AttachRequest = Message<"space.guest.v1.AttachRequest"> & {
+  /**
+   * @generated from field: string process_id = 1;
+   */
+  processId: string;
+
+  /**
+   * @generated from field: uint64 stdout_offset = 2;
+   */
+  stdoutOffset: bigint;
+
+  /**
+   * @generated from field: uint64 stderr_offset = 3;
+   */
+  stderrOffset: bigint;
+};
+
+/**
+ * Describes the message space.guest.v1.AttachRequest.
+ * Use `create(AttachRequestSchema)` to create a new message.
+ */
+export const AttachRequestSchema: GenMessage<AttachRequest> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_processes, 2);
 
 /**
  * @generated from message space.guest.v1.ProcessEvent
@@ -85,6 +164,12 @@ export type ProcessEvent = Message<"space.guest.v1.ProcessEvent"> & {
      */
     value: Exited;
     case: "exited";
+  } | {
+    /**
+     * @generated from field: space.guest.v1.Lost lost = 4;
+     */
+    value: Lost;
+    case: "lost";
   } | { case: undefined; value?: undefined };
 };
 
@@ -93,7 +178,7 @@ export type ProcessEvent = Message<"space.guest.v1.ProcessEvent"> & {
  * Use `create(ProcessEventSchema)` to create a new message.
  */
 export const ProcessEventSchema: GenMessage<ProcessEvent> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_processes, 1);
+  messageDesc(file_space_guest_v1_processes, 3);
 
 /**
  * @generated from message space.guest.v1.Started
@@ -110,7 +195,7 @@ export type Started = Message<"space.guest.v1.Started"> & {
  * Use `create(StartedSchema)` to create a new message.
  */
 export const StartedSchema: GenMessage<Started> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_processes, 2);
+  messageDesc(file_space_guest_v1_processes, 4);
 
 /**
  * @generated from message space.guest.v1.Output
@@ -139,7 +224,7 @@ export type Output = Message<"space.guest.v1.Output"> & {
  * Use `create(OutputSchema)` to create a new message.
  */
 export const OutputSchema: GenMessage<Output> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_processes, 3);
+  messageDesc(file_space_guest_v1_processes, 5);
 
 /**
  * @generated from enum space.guest.v1.Output.Stream
@@ -170,7 +255,36 @@ export type Output_Stream = (typeof Output_Stream)[keyof typeof Output_Stream] |
  * Describes the enum space.guest.v1.Output.Stream.
  */
 export const Output_StreamSchema: GenEnum<Output_Stream> = /*@__PURE__*/
-  enumDesc(file_space_guest_v1_processes, 3, 0);
+  enumDesc(file_space_guest_v1_processes, 5, 0);
+
+/**
+ * Output that this reader does not get: `size` bytes from `offset` on. Output goes on after them.
+ *
+ * @generated from message space.guest.v1.Lost
+ */
+export type Lost = Message<"space.guest.v1.Lost"> & {
+  /**
+   * @generated from field: space.guest.v1.Output.Stream stream = 1;
+   */
+  stream: Output_Stream;
+
+  /**
+   * @generated from field: uint64 offset = 2;
+   */
+  offset: bigint;
+
+  /**
+   * @generated from field: uint64 size = 3;
+   */
+  size: bigint;
+};
+
+/**
+ * Describes the message space.guest.v1.Lost.
+ * Use `create(LostSchema)` to create a new message.
+ */
+export const LostSchema: GenMessage<Lost> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_processes, 6);
 
 /**
  * @generated from message space.guest.v1.Exited
@@ -194,6 +308,20 @@ export type Exited = Message<"space.guest.v1.Exited"> & {
     value: number;
     case: "signal";
   } | { case: undefined; value?: undefined };
+
+  /**
+   * The leader was killed because `timeout_ms` had passed, and its whole tree is gone.
+   *
+   * @generated from field: bool timed_out = 3;
+   */
+  timedOut: boolean;
+
+  /**
+   * The kernel's OOM killer killed the leader, or another process of the command while the leader lived.
+   *
+   * @generated from field: bool oom = 4;
+   */
+  oom: boolean;
 };
 
 /**
@@ -201,7 +329,105 @@ export type Exited = Message<"space.guest.v1.Exited"> & {
  * Use `create(ExitedSchema)` to create a new message.
  */
 export const ExitedSchema: GenMessage<Exited> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_processes, 4);
+  messageDesc(file_space_guest_v1_processes, 7);
+
+/**
+ * @generated from message space.guest.v1.WriteInputRequest
+ */
+export type WriteInputRequest = Message<"space.guest.v1.WriteInputRequest"> & {
+  /**
+   * @generated from field: string process_id = 1;
+   */
+  processId: string;
+
+  /**
+   * Position of the first byte of `data` in the process's input. What was taken before is skipped, so a repetition changes
+   * nothing. Absent: after what was taken so far.
+   *
+   * @generated from field: optional uint64 offset = 2;
+   */
+  offset?: bigint | undefined;
+
+  /**
+   * At most 128 KiB.
+   *
+   * @generated from field: bytes data = 3;
+   */
+  data: Uint8Array;
+
+  /**
+   * The input ends after `data`. Of a terminal: it is hung up (to type an end of file, send the byte 4).
+   *
+   * @generated from field: bool eof = 4;
+   */
+  eof: boolean;
+};
+
+/**
+ * Describes the message space.guest.v1.WriteInputRequest.
+ * Use `create(WriteInputRequestSchema)` to create a new message.
+ */
+export const WriteInputRequestSchema: GenMessage<WriteInputRequest> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_processes, 8);
+
+/**
+ * @generated from message space.guest.v1.WriteInputReply
+ */
+export type WriteInputReply = Message<"space.guest.v1.WriteInputReply"> & {
+  /**
+   * Bytes taken since the start. Less than the end of `data`: the process doesn't read; send the rest again.
+   *
+   * @generated from field: uint64 accepted = 1;
+   */
+  accepted: bigint;
+};
+
+/**
+ * Describes the message space.guest.v1.WriteInputReply.
+ * Use `create(WriteInputReplySchema)` to create a new message.
+ */
+export const WriteInputReplySchema: GenMessage<WriteInputReply> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_processes, 9);
+
+/**
+ * @generated from message space.guest.v1.ResizeRequest
+ */
+export type ResizeRequest = Message<"space.guest.v1.ResizeRequest"> & {
+  /**
+   * @generated from field: string process_id = 1;
+   */
+  processId: string;
+
+  /**
+   * @generated from field: uint32 cols = 2;
+   */
+  cols: number;
+
+  /**
+   * @generated from field: uint32 rows = 3;
+   */
+  rows: number;
+};
+
+/**
+ * Describes the message space.guest.v1.ResizeRequest.
+ * Use `create(ResizeRequestSchema)` to create a new message.
+ */
+export const ResizeRequestSchema: GenMessage<ResizeRequest> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_processes, 10);
+
+/**
+ * @generated from message space.guest.v1.ResizeReply
+ */
+export type ResizeReply = Message<"space.guest.v1.ResizeReply"> & {
+};
+
+/**
+ * Describes the message space.guest.v1.ResizeReply.
+ * Use `create(ResizeReplySchema)` to create a new message.
+ */
+export const ResizeReplySchema: GenMessage<ResizeReply> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_processes, 11);
 
 /**
  * @generated from message space.guest.v1.SignalRequest
@@ -231,7 +457,7 @@ export type SignalRequest = Message<"space.guest.v1.SignalRequest"> & {
  * Use `create(SignalRequestSchema)` to create a new message.
  */
 export const SignalRequestSchema: GenMessage<SignalRequest> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_processes, 5);
+  messageDesc(file_space_guest_v1_processes, 12);
 
 /**
  * @generated from message space.guest.v1.SignalReply
@@ -244,12 +470,18 @@ export type SignalReply = Message<"space.guest.v1.SignalReply"> & {
  * Use `create(SignalReplySchema)` to create a new message.
  */
 export const SignalReplySchema: GenMessage<SignalReply> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_processes, 6);
+  messageDesc(file_space_guest_v1_processes, 13);
 
 /**
  * @generated from message space.guest.v1.ListProcessesRequest
  */
 export type ListProcessesRequest = Message<"space.guest.v1.ListProcessesRequest"> & {
+  /**
+   * Those that have ended and can still be attached to, too.
+   *
+   * @generated from field: bool ended = 1;
+   */
+  ended: boolean;
 };
 
 /**
@@ -257,7 +489,7 @@ export type ListProcessesRequest = Message<"space.guest.v1.ListProcessesRequest"
  * Use `create(ListProcessesRequestSchema)` to create a new message.
  */
 export const ListProcessesRequestSchema: GenMessage<ListProcessesRequest> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_processes, 7);
+  messageDesc(file_space_guest_v1_processes, 14);
 
 /**
  * @generated from message space.guest.v1.ListProcessesReply
@@ -274,7 +506,7 @@ export type ListProcessesReply = Message<"space.guest.v1.ListProcessesReply"> & 
  * Use `create(ListProcessesReplySchema)` to create a new message.
  */
 export const ListProcessesReplySchema: GenMessage<ListProcessesReply> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_processes, 8);
+  messageDesc(file_space_guest_v1_processes, 15);
 
 /**
  * @generated from message space.guest.v1.ProcessStatus
@@ -306,6 +538,49 @@ export type ProcessStatus = Message<"space.guest.v1.ProcessStatus"> & {
    * @generated from field: uint32 live_processes = 5;
    */
   liveProcesses: number;
+
+  /**
+   * Nanoseconds since 1970, by the clock of the guest at the start.
+   *
+   * @generated from field: uint64 started_ns = 6;
+   */
+  startedNs: bigint;
+
+  /**
+   * Where it was started.
+   *
+   * @generated from field: bytes cwd = 7;
+   */
+  cwd: Uint8Array;
+
+  /**
+   * @generated from field: bool pty = 8;
+   */
+  pty: boolean;
+
+  /**
+   * Absent while the leader lives, and until all that it had written has been read from it.
+   *
+   * @generated from field: space.guest.v1.Exited exited = 9;
+   */
+  exited?: Exited | undefined;
+
+  /**
+   * Printed and taken since the start.
+   *
+   * @generated from field: uint64 stdout_bytes = 10;
+   */
+  stdoutBytes: bigint;
+
+  /**
+   * @generated from field: uint64 stderr_bytes = 11;
+   */
+  stderrBytes: bigint;
+
+  /**
+   * @generated from field: uint64 stdin_bytes = 12;
+   */
+  stdinBytes: bigint;
 };
 
 /**
@@ -313,10 +588,14 @@ export type ProcessStatus = Message<"space.guest.v1.ProcessStatus"> & {
  * Use `create(ProcessStatusSchema)` to create a new message.
  */
 export const ProcessStatusSchema: GenMessage<ProcessStatus> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_processes, 9);
+  messageDesc(file_space_guest_v1_processes, 16);
 
 /**
  * Processes belong to the agent, not to the stream that started them: a stream that breaks ends no process.
+ *
+ * The agent keeps the end of each process's output (the last 1 MiB of each stream, less when very many processes print) and
+ * counts every byte of it, so a stream can be taken up again at an offset. A process waits for its fastest reader; while it has
+ * none it runs on, and the oldest output is dropped. What a reader did not get for either reason it is told as Lost.
  *
  * @generated from service space.guest.v1.Processes
  */
@@ -336,6 +615,38 @@ export const Processes: GenService<{
     methodKind: "server_streaming";
     input: typeof StartRequestSchema;
     output: typeof ProcessEventSchema;
+  },
+  /**
+   * Attach streams the events of a process from the given offsets on, as Start does. Also of one that has ended: the last 64
+   * are kept. NOT_FOUND; OUT_OF_RANGE (an offset beyond what it has printed); RESOURCE_EXHAUSTED (16 streams already).
+   *
+   * @generated from rpc space.guest.v1.Processes.Attach
+   */
+  attach: {
+    methodKind: "server_streaming";
+    input: typeof AttachRequestSchema;
+    output: typeof ProcessEventSchema;
+  },
+  /**
+   * WriteInput hands bytes to a process that was started with `stdin` or `pty`. It waits up to 5 s while the process doesn't
+   * read, and then says how far it came. NOT_FOUND; FAILED_PRECONDITION (no input, or closed); OUT_OF_RANGE (a gap).
+   *
+   * @generated from rpc space.guest.v1.Processes.WriteInput
+   */
+  writeInput: {
+    methodKind: "unary";
+    input: typeof WriteInputRequestSchema;
+    output: typeof WriteInputReplySchema;
+  },
+  /**
+   * Resize sets the size of a terminal; its foreground processes get SIGWINCH. NOT_FOUND; FAILED_PRECONDITION (no terminal).
+   *
+   * @generated from rpc space.guest.v1.Processes.Resize
+   */
+  resize: {
+    methodKind: "unary";
+    input: typeof ResizeRequestSchema;
+    output: typeof ResizeReplySchema;
   },
   /**
    * Signal sends a signal to a process, or to its whole tree (its cgroup).
