@@ -2,6 +2,7 @@
  * The OpenAPI 3.1 document, derived from the route table. Nothing is written by hand that the table or a schema already
  * says. Schemas with an `id` become components; all are shown as they are on the wire, that is, before parsing.
  */
+import { ACTIONS, ROLE_ACTIONS, ROLES, type Role } from '@space/core';
 import { z } from 'zod';
 import { type ProblemCode, problemKindOf } from './problem-codes.ts';
 import type { Route } from './route.ts';
@@ -9,6 +10,9 @@ import { COMMON_ERRORS, ROUTE_NAMES, ROUTES } from './routes.ts';
 import { problem } from './schemas/index.ts';
 
 type Json = Record<string, unknown>;
+
+/** Names the project that a request means. */
+export const PROJECT_HEADER_NAME = 'X-Space-Project';
 
 interface ObjectSchema {
   readonly properties?: Readonly<Record<string, Json>>;
@@ -48,17 +52,26 @@ function operationOf(name: string, route: Route, components: Components): Json {
     operationId: name,
     summary: route.summary,
     ...(route.description === undefined ? {} : { description: route.description }),
-    ...(route.open ? { security: [] } : {}),
+    ...(route.open ? { security: [] } : { 'x-space-action': route.action, 'x-space-roles': rolesOf(route) }),
     ...parametersOf(route, components),
     ...requestBodyOf(route, components),
     responses: responsesOf(route, components),
   };
 }
 
+const PROJECT_HEADER: Json = {
+  name: PROJECT_HEADER_NAME,
+  in: 'header',
+  required: false,
+  description: 'The project (id or name) that is meant, for a key of several; left out: the first of its organisation.',
+  schema: { type: 'string' },
+};
+
 function parametersOf(route: Route, components: Components): Json {
   const parameters = [
     ...parametersIn('path', components.schemaOf(route.params)),
     ...parametersIn('query', components.schemaOf(route.query)),
+    ...(route.action !== undefined && ACTIONS[route.action] === 'project' ? [PROJECT_HEADER] : []),
   ];
   return parameters.length === 0 ? {} : { parameters };
 }
@@ -127,11 +140,16 @@ function problemsOf(route: Route, components: Components): Json {
 /** Every code that the route may answer with, those of the protocol included. */
 export function problemCodesOf(route: Route): ProblemCode[] {
   const codes = new Set<ProblemCode>([...route.errors, ...COMMON_ERRORS, 'host_refused']);
-  if (!route.open) codes.add('unauthenticated');
+  // A project that the request names, and the caller does not reach, is not found.
+  if (!route.open) codes.add('unauthenticated').add('forbidden').add('too_many_attempts').add('not_found');
   if (route.body.kind !== 'none') codes.add('unsupported_media_type').add('request_too_slow');
   if (route.body.kind === 'json') codes.add('payload_too_large');
   if (route.response.kind === 'bytes') codes.add('range_unsatisfiable');
   return [...codes];
+}
+
+function rolesOf({ action }: Route): readonly Role[] {
+  return action === undefined ? [] : ROLES.filter((role) => ROLE_ACTIONS[role].includes(action));
 }
 
 /** Collects the schemas that have an id; what is asked for comes back with references to them. */

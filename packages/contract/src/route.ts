@@ -1,5 +1,5 @@
 /** What a route of the contract is made of, and the types that follow from it. */
-import type { ErrorCode } from '@space/core';
+import type { Action, ErrorCode } from '@space/core';
 import { z } from 'zod';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -18,14 +18,19 @@ export type ResponseBody =
   /** One event per line; an empty line is a sign of life. The stream never ends without one of the `last` events. */
   | { readonly kind: 'ndjson'; readonly event: z.ZodType; readonly last: readonly string[] };
 
-export interface Route {
+/** Every route says who may call it: anybody, or who may do its action. One that says neither does not compile. */
+export type Route = RouteFields & RouteAccess;
+
+type RouteAccess =
+  /** Without a key. */
+  { readonly open: true; readonly action?: never } | { readonly open?: never; readonly action: Action };
+
+interface RouteFields {
   readonly method: Method;
   /** With parameters as `{id}`. */
   readonly path: string;
   readonly summary: string;
   readonly description?: string;
-  /** Whether it can be called without a key. */
-  readonly open?: true;
   readonly params: z.ZodType;
   readonly query: z.ZodType;
   readonly body: RequestBody;

@@ -38,6 +38,7 @@ export const ROUTES = {
   createSandbox: {
     method: 'POST',
     path: '/v1/sandboxes',
+    action: 'sandbox.create',
     summary: 'Create a sandbox',
     description:
       'Answers when it runs. The first create of a template in a size builds its ready snapshot, which takes tens of ' +
@@ -62,6 +63,7 @@ export const ROUTES = {
   listSandboxes: {
     method: 'GET',
     path: '/v1/sandboxes',
+    action: 'sandbox.read',
     summary: 'List sandboxes, newest first',
     params: nothing,
     query: schemas.listSandboxesQuery,
@@ -73,6 +75,7 @@ export const ROUTES = {
   getSandbox: {
     method: 'GET',
     path: '/v1/sandboxes/{id}',
+    action: 'sandbox.read',
     summary: 'Get a sandbox',
     params: schemas.sandboxParams,
     query: nothing,
@@ -84,6 +87,7 @@ export const ROUTES = {
   deleteSandbox: {
     method: 'DELETE',
     path: '/v1/sandboxes/{id}',
+    action: 'sandbox.delete',
     summary: 'Delete a sandbox',
     description: 'From any state. Its unnamed snapshots go with it; named ones stay.',
     params: schemas.sandboxParams,
@@ -96,6 +100,7 @@ export const ROUTES = {
   exec: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/exec',
+    action: 'sandbox.use',
     summary: 'Run a command and stream its output',
     description:
       'The stream ends with `exited`, or with `error` when the end of the command is not known; a stream that ends ' +
@@ -111,6 +116,7 @@ export const ROUTES = {
   listProcesses: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/processes',
+    action: 'sandbox.read',
     summary: 'List the processes that were started by exec and are not gone',
     description: 'A read: a paused sandbox stays paused and is answered with `wrong_state`.',
     params: schemas.sandboxParams,
@@ -123,6 +129,7 @@ export const ROUTES = {
   signalProcess: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/processes/{processId}/signal',
+    action: 'sandbox.use',
     summary: 'Send a signal to a process and all its descendants',
     description: `For SIGKILL, answers when all of them are gone. ${WAKES}`,
     params: schemas.processParams,
@@ -135,6 +142,7 @@ export const ROUTES = {
   readFile: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/files',
+    action: 'sandbox.use',
     summary: 'Read a file',
     description:
       'Headers: Content-Length (absent when the length is not known beforehand, as in /proc), X-Space-File-Size, ' +
@@ -151,6 +159,7 @@ export const ROUTES = {
   writeFile: {
     method: 'PUT',
     path: '/v1/sandboxes/{id}/files',
+    action: 'sandbox.use',
     summary: 'Write a file',
     description:
       'Replaces the file atomically; when it answers, the file is complete and durable. Missing directories are made. ' +
@@ -165,6 +174,7 @@ export const ROUTES = {
   statFile: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/files/stat',
+    action: 'sandbox.use',
     summary: 'What a path is; a symlink is followed',
     description: WAKES,
     params: schemas.sandboxParams,
@@ -177,6 +187,7 @@ export const ROUTES = {
   listFiles: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/files/list',
+    action: 'sandbox.use',
     summary: 'Stream the entries of a directory, in byte order of their names; symlinks are not followed',
     description: WAKES,
     params: schemas.sandboxParams,
@@ -189,6 +200,7 @@ export const ROUTES = {
   pauseSandbox: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/pause',
+    action: 'sandbox.change',
     summary: 'Pause a sandbox: keep everything on disk and free the microVM',
     description: 'Of a paused one: nothing.',
     params: schemas.sandboxParams,
@@ -201,6 +213,7 @@ export const ROUTES = {
   resumeSandbox: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/resume',
+    action: 'sandbox.change',
     summary: 'Resume a sandbox',
     description: 'Of a running one: nothing. A crashed one goes on from its last point.',
     params: schemas.sandboxParams,
@@ -213,6 +226,7 @@ export const ROUTES = {
   takeSnapshot: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/snapshots',
+    action: 'snapshot.take',
     summary: 'Take a snapshot; the sandbox goes on',
     description: 'Answers when the snapshot is durable.',
     params: schemas.sandboxParams,
@@ -225,6 +239,7 @@ export const ROUTES = {
   getTimeline: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/snapshots',
+    action: 'snapshot.read',
     summary: 'The timeline of a sandbox: its snapshots, newest first, with their parents',
     params: schemas.sandboxParams,
     query: schemas.pageQuery,
@@ -236,6 +251,7 @@ export const ROUTES = {
   forkSandbox: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/fork',
+    action: 'sandbox.create',
     summary: 'Make running copies of a sandbox, from now or from a past snapshot',
     description:
       'All copies start from one instant. One result per copy; an error status means that none was made. Resources are ' +
@@ -250,6 +266,7 @@ export const ROUTES = {
   rewindSandbox: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/rewind',
+    action: 'sandbox.change',
     summary: 'Put a sandbox back to a past snapshot',
     description: 'The state that it leaves is kept as a snapshot, so that a rewind can be undone by another.',
     params: schemas.sandboxParams,
@@ -262,6 +279,7 @@ export const ROUTES = {
   listSnapshots: {
     method: 'GET',
     path: '/v1/snapshots',
+    action: 'snapshot.read',
     summary: 'List named snapshots, newest first',
     params: nothing,
     query: schemas.pageQuery,
@@ -273,6 +291,7 @@ export const ROUTES = {
   getSnapshot: {
     method: 'GET',
     path: '/v1/snapshots/{id}',
+    action: 'snapshot.read',
     summary: 'Get a snapshot',
     params: schemas.snapshotParams,
     query: nothing,
@@ -284,6 +303,7 @@ export const ROUTES = {
   deleteSnapshot: {
     method: 'DELETE',
     path: '/v1/snapshots/{id}',
+    action: 'snapshot.delete',
     summary: 'Delete a snapshot',
     description: 'What was started from it is not affected.',
     params: schemas.snapshotParams,
@@ -293,9 +313,109 @@ export const ROUTES = {
     status: 204,
     errors: ['not_found', 'snapshot_in_use', 'operation_in_progress'],
   },
+  listProjects: {
+    method: 'GET',
+    path: '/v1/projects',
+    action: 'project.read',
+    summary: 'List the projects of the organisation that the key reaches, newest first',
+    params: nothing,
+    query: schemas.pageQuery,
+    body: noBody,
+    response: json(schemas.projectList),
+    status: 200,
+    errors: [],
+  },
+  createProject: {
+    method: 'POST',
+    path: '/v1/projects',
+    action: 'project.manage',
+    summary: 'Create a project',
+    params: nothing,
+    query: nothing,
+    body: json(schemas.createProjectBody),
+    response: json(schemas.project),
+    status: 201,
+    errors: ['name_taken'],
+  },
+  getProject: {
+    method: 'GET',
+    path: '/v1/projects/{id}',
+    action: 'project.read',
+    summary: 'Get a project',
+    params: schemas.projectParams,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.project),
+    status: 200,
+    errors: [],
+  },
+  listKeys: {
+    method: 'GET',
+    path: '/v1/keys',
+    action: 'key.read',
+    summary: 'List the API keys of the organisation, newest first, the revoked ones too',
+    params: nothing,
+    query: schemas.pageQuery,
+    body: noBody,
+    response: json(schemas.apiKeyList),
+    status: 200,
+    errors: [],
+  },
+  createKey: {
+    method: 'POST',
+    path: '/v1/keys',
+    action: 'key.manage',
+    summary: 'Create an API key; its secret is in this answer only',
+    params: nothing,
+    query: nothing,
+    body: json(schemas.createKeyBody),
+    response: json(schemas.createdApiKey),
+    status: 201,
+    errors: [],
+  },
+  revokeKey: {
+    method: 'DELETE',
+    path: '/v1/keys/{id}',
+    action: 'key.manage',
+    summary: 'Revoke an API key, at once and for good',
+    description: 'Open streams of the key end within 2 seconds. What it began in sandboxes goes on.',
+    params: schemas.keyParams,
+    query: nothing,
+    body: noBody,
+    response: noBody,
+    status: 204,
+    errors: ['last_admin'],
+  },
+  listOrganisations: {
+    method: 'GET',
+    path: '/v1/organisations',
+    action: 'organisation.read',
+    summary: 'List the organisations of the installation, newest first',
+    params: nothing,
+    query: schemas.pageQuery,
+    body: noBody,
+    response: json(schemas.organisationList),
+    status: 200,
+    errors: [],
+  },
+  createOrganisation: {
+    method: 'POST',
+    path: '/v1/organisations',
+    action: 'organisation.manage',
+    summary: 'Create an organisation with its first project and the first key of an admin',
+    description:
+      'Who runs the installation sees nothing of what the organisation then does, and should hand the key on.',
+    params: nothing,
+    query: nothing,
+    body: json(schemas.createOrganisationBody),
+    response: json(schemas.createdOrganisation),
+    status: 201,
+    errors: ['name_taken'],
+  },
   listTemplates: {
     method: 'GET',
     path: '/v1/templates',
+    action: 'platform.read',
     summary: 'List templates and their ready snapshots',
     params: nothing,
     query: nothing,
@@ -307,6 +427,7 @@ export const ROUTES = {
   getCapabilities: {
     method: 'GET',
     path: '/v1/capabilities',
+    action: 'platform.read',
     summary: 'What this installation can do, and its limits',
     params: nothing,
     query: nothing,

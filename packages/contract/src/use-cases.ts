@@ -2,18 +2,25 @@
  * What control does for a caller: one method per route of the contract, named by the route's key. `@space/control`
  * implements it; the HTTP server, and any further face, binds it.
  *
- * - Input is parsed; a method trusts its form. Ids and names are looked up by the method, scoped to the caller.
+ * - Input is parsed; a method trusts its form. Whether the caller may do the route's action is decided by the method; ids
+ *   and names are looked up by it, in the caller's project or organisation: what lies elsewhere is `not_found`.
  * - Errors are thrown as `AppError`. What is thrown inside a stream, after its first item, ends the stream as its error.
  * - A stream does nothing until its first item is asked for, and is asked for one item at a time: not asking is
  *   back-pressure. `return()` ends it at any time.
  * - The caller's signal aborts when nobody waits for the answer any longer. Streams then end. A lifecycle operation that
  *   has begun goes on to its end.
  */
-import type { ApiKeyId, AppError, FileStatus, ProcessEvent, ProcessExit } from '@space/core';
+import type { AppError, FileStatus, Principal, ProcessEvent, ProcessExit, ProjectId } from '@space/core';
 import type {
+  ApiKeyList,
   Capabilities,
+  CreatedApiKey,
+  CreatedOrganisation,
   Input,
+  OrganisationList,
   ProcessList,
+  Project,
+  ProjectList,
   Readiness,
   Rewound,
   Sandbox,
@@ -25,7 +32,9 @@ import type {
 } from './types.ts';
 
 export interface Caller {
-  readonly apiKeyId: ApiKeyId;
+  readonly principal: Principal;
+  /** The project that the request means; the principal reaches it. */
+  readonly projectId: ProjectId;
   /** Names the request in logs and in problems. */
   readonly requestId: string;
   readonly signal: AbortSignal;
@@ -84,6 +93,15 @@ export interface UseCases {
   listSnapshots(caller: Caller, input: Input<'listSnapshots'>): Promise<SnapshotList>;
   getSnapshot(caller: Caller, input: Input<'getSnapshot'>): Promise<Snapshot>;
   deleteSnapshot(caller: Caller, input: Input<'deleteSnapshot'>): Promise<void>;
+
+  listProjects(caller: Caller, input: Input<'listProjects'>): Promise<ProjectList>;
+  createProject(caller: Caller, input: Input<'createProject'>): Promise<Project>;
+  getProject(caller: Caller, input: Input<'getProject'>): Promise<Project>;
+  listKeys(caller: Caller, input: Input<'listKeys'>): Promise<ApiKeyList>;
+  createKey(caller: Caller, input: Input<'createKey'>): Promise<CreatedApiKey>;
+  revokeKey(caller: Caller, input: Input<'revokeKey'>): Promise<void>;
+  listOrganisations(caller: Caller, input: Input<'listOrganisations'>): Promise<OrganisationList>;
+  createOrganisation(caller: Caller, input: Input<'createOrganisation'>): Promise<CreatedOrganisation>;
 
   listTemplates(caller: Caller, input: Input<'listTemplates'>): Promise<TemplateList>;
   getCapabilities(caller: Caller, input: Input<'getCapabilities'>): Promise<Capabilities>;

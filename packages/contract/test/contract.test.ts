@@ -33,6 +33,9 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   takeSnapshot: { name: 'a', note: 'b' },
   forkSandbox: { count: 2 },
   rewindSandbox: { to: 'a' },
+  createProject: { name: 'a' },
+  createKey: { name: 'a', roles: ['viewer'], project: 'b' },
+  createOrganisation: { name: 'a' },
 };
 const QUERIES: Readonly<Partial<Record<RouteName, object>>> = {
   readFile: { path: 'a' },

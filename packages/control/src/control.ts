@@ -3,16 +3,19 @@
  * on the same records goes on where an earlier one died.
  */
 import type { UseCases } from '@space/contract';
-import type { ApiKeyId, LifeEnd } from '@space/core';
-import { verifyApiKey } from './api-keys.ts';
+import type { LifeEnd } from '@space/core';
+import { type Identity, identify } from './api-keys.ts';
 import { Nursery } from './birth.ts';
 import { Driver } from './driver.ts';
 import { Effects } from './effects.ts';
+import { Gate, type GatedUseCases } from './gate.ts';
 import { GuestUseCases } from './guest-use-cases.ts';
+import { KeyWatch } from './key-watch.ts';
 import { LifecycleUseCases } from './lifecycle-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
 import { type ReconcileReport, Reconciler } from './reconcile.ts';
 import { SnapshotUseCases } from './snapshot-use-cases.ts';
+import { TenantUseCases } from './tenant-use-cases.ts';
 import { Pins } from './timeline.ts';
 
 const RECONCILE_EVERY_MS = 15_000;
@@ -23,8 +26,11 @@ export interface Control extends UseCases {
   start(): Promise<ReconcileReport>;
   /** Refuses new operations, and waits for those in flight for at most 20 s; the next start ends the rest. */
   close(): Promise<void>;
-  /** Whose key it is; null when it is none of ours. */
-  authenticate(apiKey: string): Promise<ApiKeyId | null>;
+  /**
+   * Whose key it is, and the project that the request means: the one it names (id or name), else the key's only one, or
+   * the first of its organisation. Null when the key is none of ours or revoked; throws `not_found` for another project.
+   */
+  authenticate(apiKey: string, project?: string): Promise<Identity | null>;
 }
 
 export function createControl(ports: ControlPorts): Control {
@@ -37,9 +43,11 @@ export function createControl(ports: ControlPorts): Control {
   const sandboxes = new LifecycleUseCases(machinery);
   const guests = new GuestUseCases(machinery, sandboxes);
   const snapshots = new SnapshotUseCases(machinery, sandboxes);
+  const keys = new KeyWatch(ports);
+  const tenants = new TenantUseCases(ports, keys);
   const watch = new Watch(ports, reconciler, driver);
 
-  return {
+  const useCases: GatedUseCases = {
     createSandbox: (caller, input) => sandboxes.createSandbox(caller, input),
     listSandboxes: (caller, input) => sandboxes.listSandboxes(caller, input),
     getSandbox: (caller, input) => sandboxes.getSandbox(caller, input),
@@ -62,10 +70,24 @@ export function createControl(ports: ControlPorts): Control {
     deleteSnapshot: (caller, input) => snapshots.deleteSnapshot(caller, input),
     listTemplates: (caller, input) => snapshots.listTemplates(caller, input),
     getCapabilities: (caller, input) => snapshots.getCapabilities(caller, input),
+    listProjects: (caller, input) => tenants.listProjects(caller, input),
+    createProject: (caller, input) => tenants.createProject(caller, input),
+    getProject: (caller, input) => tenants.getProject(caller, input),
+    listKeys: (caller, input) => tenants.listKeys(caller, input),
+    createKey: (caller, input) => tenants.createKey(caller, input),
+    revokeKey: (caller, input) => tenants.revokeKey(caller, input),
+    listOrganisations: (caller, input) => tenants.listOrganisations(caller, input),
+    createOrganisation: (caller, input) => tenants.createOrganisation(caller, input),
+  };
+  return {
+    ...new Gate(keys).guard(useCases),
     readiness: () => snapshots.readiness(),
-    authenticate: (apiKey) => verifyApiKey(ports.records, apiKey),
+    authenticate: (apiKey, project) => identify(ports.records, apiKey, project),
     start: () => watch.start(),
-    close: () => watch.close(),
+    close: () => {
+      keys.close();
+      return watch.close();
+    },
   };
 }
 

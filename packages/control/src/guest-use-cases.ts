@@ -27,40 +27,41 @@ export class GuestUseCases {
   }
 
   exec(caller: Caller, input: Input<'exec'>): AsyncIterable<ExecEvent> {
-    return stoppable(caller.signal, (signal) => this.#exec(input, signal));
+    return stoppable(caller.signal, (signal) => this.#exec({ ...caller, signal }, input));
   }
 
-  async listProcesses(_caller: Caller, input: Input<'listProcesses'>): Promise<ProcessList> {
-    const sandbox = await this.#sandboxes.find(input.id);
+  async listProcesses(caller: Caller, input: Input<'listProcesses'>): Promise<ProcessList> {
+    const sandbox = await this.#sandboxes.find(caller, input.id);
     if (sandbox.settled === 'crashed') throw new AppError('vm_lost', sandbox.crash?.detail ?? 'The microVM ended.');
     if (sandbox.settled !== 'running') throw new AppError('wrong_state', `The sandbox is ${sandbox.settled}.`);
     const processes = await this.#machinery.ports.node.processes(sandbox.id);
     return { processes: processes.map((one) => ({ ...one, argv: [...one.argv] })) };
   }
 
-  async signalProcess({ signal }: Caller, input: Input<'signalProcess'>): Promise<void> {
-    await this.#awake(input.id, signal, (id) =>
+  async signalProcess(caller: Caller, input: Input<'signalProcess'>): Promise<void> {
+    await this.#awake(caller, input.id, (id) =>
       this.#machinery.ports.node.signalTree(id, input.processId, SIGNALS[input.signal]),
     );
   }
 
-  readFile({ signal }: Caller, { id, ...file }: Input<'readFile'>): Promise<OpenFile> {
-    return this.#awake(id, signal, (sandboxId) => this.#machinery.ports.node.readFile(sandboxId, file, signal));
+  readFile(caller: Caller, { id, ...file }: Input<'readFile'>): Promise<OpenFile> {
+    const { node } = this.#machinery.ports;
+    return this.#awake(caller, id, (sandboxId) => node.readFile(sandboxId, file, caller.signal));
   }
 
-  async writeFile({ signal }: Caller, { id, ...file }: Input<'writeFile'>, body: AsyncIterable<Uint8Array>) {
+  async writeFile(caller: Caller, { id, ...file }: Input<'writeFile'>, body: AsyncIterable<Uint8Array>) {
     // The body can be read once, so a second attempt is the caller's.
-    const { id: sandboxId } = await this.#wake(id, signal);
-    return this.#machinery.ports.node.writeFile(sandboxId, file, body, signal);
+    const { id: sandboxId } = await this.#wake(caller, id);
+    return this.#machinery.ports.node.writeFile(sandboxId, file, body, caller.signal);
   }
 
-  statFile({ signal }: Caller, { id, ...file }: Input<'statFile'>): Promise<FileStatus> {
-    return this.#awake(id, signal, (sandboxId) => this.#machinery.ports.node.stat(sandboxId, file));
+  statFile(caller: Caller, { id, ...file }: Input<'statFile'>): Promise<FileStatus> {
+    return this.#awake(caller, id, (sandboxId) => this.#machinery.ports.node.stat(sandboxId, file));
   }
 
   listFiles(caller: Caller, { id, ...directory }: Input<'listFiles'>): AsyncIterable<FileStatus> {
     const { node } = this.#machinery.ports;
-    const wake = (signal: AbortSignal) => this.#wake(id, signal);
+    const wake = (signal: AbortSignal) => this.#wake({ ...caller, signal }, id);
     return stoppable(caller.signal, async function* (signal) {
       const sandbox = await wake(signal);
       for await (const entry of node.list(sandbox.id, directory)) {
@@ -70,10 +71,11 @@ export class GuestUseCases {
     });
   }
 
-  async *#exec(input: Input<'exec'>, signal: AbortSignal): AsyncGenerator<ExecEvent, void> {
+  async *#exec(caller: Caller, input: Input<'exec'>): AsyncGenerator<ExecEvent, void> {
     const { node, chance } = this.#machinery.ports;
+    const { signal } = caller;
     for (let wakes = 1; ; wakes++) {
-      const sandbox = await this.#wake(input.id, signal);
+      const sandbox = await this.#wake(caller, input.id);
       const command = commandOf(sandbox, input, newId('process', chance));
       let started = false;
       try {
@@ -88,9 +90,9 @@ export class GuestUseCases {
     }
   }
 
-  async #awake<T>(reference: string, signal: AbortSignal, use: (sandboxId: SandboxId) => Promise<T>): Promise<T> {
+  async #awake<T>(caller: Caller, reference: string, use: (sandboxId: SandboxId) => Promise<T>): Promise<T> {
     for (let wakes = 1; ; wakes++) {
-      const { id } = await this.#wake(reference, signal);
+      const { id } = await this.#wake(caller, reference);
       try {
         return await use(id);
       } catch (thrown) {
@@ -99,10 +101,10 @@ export class GuestUseCases {
     }
   }
 
-  async #wake(reference: string, signal: AbortSignal): Promise<RecordedSandbox> {
+  async #wake(caller: Caller, reference: string): Promise<RecordedSandbox> {
     const { driver, effects } = this.#machinery;
-    const { id } = await this.#sandboxes.find(reference);
-    const { sandbox } = await driver.perform(id, 'use', effects.resume(), signal);
+    const { id } = await this.#sandboxes.find(caller, reference);
+    const { sandbox } = await driver.perform(id, 'use', effects.resume(), caller.signal);
     return sandbox;
   }
 }

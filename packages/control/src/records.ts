@@ -1,23 +1,24 @@
 /**
- * The records port: what control writes down about sandboxes, their snapshots, operations and API keys. Two adapters pass
+ * The records port: what control writes down about sandboxes, their snapshots and operations; who owns them is in
+ * `tenant-records.ts`. Two adapters pass
  * one suite (`testing.ts`): the in-memory fake, and PostgreSQL in `@space/db-postgres`.
  *
  * Invariants that every adapter keeps:
  * - one operation in flight per sandbox; it begins by compare-and-set on (epoch, settled, operation) in one transaction
  *   with its journal row, and ends only while its epoch is still the sandbox's;
  * - an epoch never goes down, and an id is never used again: what is deleted stays as a tombstone without content;
- * - a name belongs to at most one live sandbox, and to at most one snapshot;
+ * - in a project, a name belongs to at most one live sandbox, and to at most one snapshot;
  * - a snapshot is recorded as `taking` before the node is asked for it, so that nothing on a node is unknown here;
  * - the timeline stays connected: deleting a snapshot hands its children, forks and lives on to its parent.
  *
  * Trouble with the database is thrown as `unavailable`; the outcome of that call is then unknown.
  */
 import type {
-  ApiKeyId,
   ErrorCode,
   LifecycleState,
   Operation,
   OperationId,
+  ProjectId,
   SandboxId,
   SandboxStatus,
   Settled,
@@ -25,9 +26,11 @@ import type {
   SnapshotId,
   VaultName,
 } from '@space/core';
+import type { TenantRecords } from './tenant-records.ts';
 
 export interface RecordedSandbox extends LifecycleState {
   readonly id: SandboxId;
+  readonly projectId: ProjectId;
   readonly name: string | null;
   readonly template: string;
   readonly size: Size;
@@ -62,7 +65,10 @@ export interface ForkedFrom {
 
 /** A sandbox to be: recorded as `absent` with its create in flight at epoch 1. */
 export interface NewSandbox
-  extends Pick<RecordedSandbox, 'id' | 'name' | 'template' | 'size' | 'vault' | 'env' | 'metadata' | 'forkedFrom'> {
+  extends Pick<
+    RecordedSandbox,
+    'id' | 'projectId' | 'name' | 'template' | 'size' | 'vault' | 'env' | 'metadata' | 'forkedFrom'
+  > {
   readonly operationId: OperationId;
   readonly at: Date;
 }
@@ -73,6 +79,8 @@ export type SnapshotCause = 'snapshot' | 'pause' | 'fork' | 'rewind';
 export interface RecordedSnapshot {
   readonly id: SnapshotId;
   readonly sandboxId: SandboxId;
+  /** That of its sandbox. */
+  readonly projectId: ProjectId;
   /** A named snapshot outlives its sandbox. */
   readonly name: string | null;
   readonly note: string | null;
@@ -171,23 +179,17 @@ export interface PageRequest {
   readonly cursor?: string;
 }
 
-export interface RecordedApiKey {
-  readonly id: ApiKeyId;
-  /** The first letters of the key, for display. */
-  readonly prefix: string;
-  readonly sha256: Uint8Array;
-  readonly createdAt: Date;
-}
-
 export interface Records {
   /** All or none. Throws `name_taken`. */
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void>;
   /** Also a tombstone. */
   findSandbox(id: SandboxId): Promise<RecordedSandbox | null>;
   /** Among the live ones. */
-  findSandboxByName(name: string): Promise<RecordedSandbox | null>;
-  /** What is not deleted, of one status or all, newest first. */
-  listSandboxes(page: PageRequest & { readonly status?: SandboxStatus }): Promise<Page<RecordedSandbox>>;
+  findSandboxByName(projectId: ProjectId, name: string): Promise<RecordedSandbox | null>;
+  /** What is not deleted of a project, of one status or all, newest first. */
+  listSandboxes(
+    page: PageRequest & { readonly projectId: ProjectId; readonly status?: SandboxStatus },
+  ): Promise<Page<RecordedSandbox>>;
   /** Everything not deleted, for the reconciler. */
   allSandboxes(): Promise<readonly RecordedSandbox[]>;
 
@@ -200,11 +202,13 @@ export interface Records {
   settle(finding: Finding): Promise<boolean>;
 
   findSnapshot(id: SnapshotId): Promise<RecordedSnapshot | null>;
-  findSnapshotByName(name: string): Promise<RecordedSnapshot | null>;
+  findSnapshotByName(projectId: ProjectId, name: string): Promise<RecordedSnapshot | null>;
   /** Of one sandbox, all states, oldest first. */
   snapshotsOf(sandboxId: SandboxId): Promise<readonly RecordedSnapshot[]>;
-  /** Those of one sandbox, or the named ones of all, newest first; none that is `taking`. */
-  listSnapshots(page: PageRequest & { readonly sandboxId?: SandboxId }): Promise<Page<RecordedSnapshot>>;
+  /** Those of one sandbox, or the named ones of a project, newest first; none that is `taking`. */
+  listSnapshots(
+    page: PageRequest & ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId }),
+  ): Promise<Page<RecordedSnapshot>>;
   /** Name, note, cause, state; false when it does not exist. Throws `name_taken`. */
   updateSnapshot(
     id: SnapshotId,
@@ -213,8 +217,7 @@ export interface Records {
   /** Idempotent. */
   dropSnapshots(ids: readonly SnapshotId[]): Promise<void>;
 
-  addApiKey(key: RecordedApiKey): Promise<void>;
-  apiKeys(): Promise<readonly RecordedApiKey[]>;
+  readonly tenants: TenantRecords;
   /** Throws `unavailable` when the database does not answer. */
   ping(): Promise<void>;
 }

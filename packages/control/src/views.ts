@@ -1,7 +1,8 @@
 /** Records as the contract shows them. */
-import type { Sandbox, SandboxDetail, Snapshot } from '@space/contract';
+import type { ApiKey, Organisation, Project, Sandbox, SandboxDetail, Snapshot } from '@space/contract';
 import { AppError, statusOf } from '@space/core';
 import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { RecordedApiKey, RecordedOrganisation, RecordedProject } from './tenant-records.ts';
 
 export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
   const status = statusOf(sandbox);
@@ -32,4 +33,24 @@ export function viewSnapshot(snapshot: RecordedSnapshot): Snapshot {
   if (state === 'taking') throw new AppError('not_found', `There is no snapshot "${id}".`);
   const takenAt = snapshot.takenAt.toISOString();
   return { id, sandboxId, name, note, cause, parent, generation, template, takenAt, state, badReason, timings };
+}
+
+export function viewOrganisation({ id, name, operator, createdAt }: RecordedOrganisation): Organisation {
+  return { id, name, operator, createdAt: createdAt.toISOString() };
+}
+
+export function viewProject({ id, name, createdAt }: RecordedProject): Project {
+  return { id, name, createdAt: createdAt.toISOString() };
+}
+
+export function viewApiKey({ id, name, prefix, roles, projectId, createdAt, revokedAt }: RecordedApiKey): ApiKey {
+  return {
+    id,
+    name,
+    prefix,
+    roles: [...roles],
+    project: projectId,
+    createdAt: createdAt.toISOString(),
+    revokedAt: revokedAt?.toISOString() ?? null,
+  };
 }

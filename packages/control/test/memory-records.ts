@@ -2,7 +2,7 @@
  * The records in memory, for tests: the same promises as PostgreSQL, kept by doing each change in one synchronous turn.
  * `failing` makes every call throw `unavailable`, as a database that went away does.
  */
-import { AppError, type SandboxId, type SandboxStatus, type SnapshotId, statusOf } from '@space/core';
+import { AppError, type ProjectId, type SandboxId, type SandboxStatus, type SnapshotId, statusOf } from '@space/core';
 import { paginate } from '../src/page.ts';
 import type {
   Finding,
@@ -11,26 +11,28 @@ import type {
   OperationEnd,
   Page,
   PageRequest,
-  RecordedApiKey,
   RecordedOperation,
   RecordedSandbox,
   RecordedSnapshot,
   Records,
 } from '../src/records.ts';
+import { MemoryTenants } from './memory-tenants.ts';
 
 export class MemoryRecords implements Records {
   failing = false;
   readonly #sandboxes = new Map<string, RecordedSandbox>();
   readonly #snapshots = new Map<string, RecordedSnapshot>();
   readonly #operations = new Map<string, RecordedOperation>();
-  readonly #keys = new Map<string, RecordedApiKey>();
+  readonly tenants = new MemoryTenants(() => this.#turn());
 
   async addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
     await this.#turn();
-    const names = sandboxes.flatMap((sandbox) => sandbox.name ?? []);
-    for (const [index, name] of names.entries()) {
-      const taken = [...this.#sandboxes.values()].some((one) => one.name === name && one.settled !== 'deleted');
-      if (taken || names.indexOf(name) !== index) throw nameTaken(name);
+    const same = (a: Named, b: Named) => a.name !== null && a.name === b.name && a.projectId === b.projectId;
+    for (const [index, one] of sandboxes.entries()) {
+      const taken = [...this.#sandboxes.values()].some((other) => other.settled !== 'deleted' && same(one, other));
+      if (taken || sandboxes.findIndex((other) => same(one, other)) < index) {
+        if (one.name !== null) throw nameTaken(one.name);
+      }
     }
     for (const { operationId, at, ...rest } of sandboxes) {
       this.#sandboxes.set(rest.id, {
@@ -62,12 +64,15 @@ export class MemoryRecords implements Records {
     return this.#sandboxes.get(id) ?? null;
   }
 
-  async findSandboxByName(name: string): Promise<RecordedSandbox | null> {
-    return (await this.allSandboxes()).find((sandbox) => sandbox.name === name) ?? null;
+  async findSandboxByName(projectId: ProjectId, name: string): Promise<RecordedSandbox | null> {
+    const all = await this.allSandboxes();
+    return all.find((sandbox) => sandbox.name === name && sandbox.projectId === projectId) ?? null;
   }
 
-  async listSandboxes(page: PageRequest & { readonly status?: SandboxStatus }): Promise<Page<RecordedSandbox>> {
-    const all = await this.allSandboxes();
+  async listSandboxes(
+    page: PageRequest & { readonly projectId: ProjectId; readonly status?: SandboxStatus },
+  ): Promise<Page<RecordedSandbox>> {
+    const all = (await this.allSandboxes()).filter((sandbox) => sandbox.projectId === page.projectId);
     const asked = page.status === undefined ? all : all.filter((sandbox) => statusOf(sandbox) === page.status);
     return paginate(asked, page, (sandbox) => sandbox.createdAt);
   }
@@ -82,7 +87,7 @@ export class MemoryRecords implements Records {
     const { seen, taking, at } = begin;
     const now = this.#sandboxes.get(seen.id);
     if (now?.epoch !== seen.epoch || now.settled !== seen.settled || now.operationId !== seen.operationId) return null;
-    if (taking !== null) this.#checkSnapshotName(taking.name, taking.id);
+    if (taking !== null) this.#checkSnapshotName(taking);
     if (now.operationId !== null) this.#endJournal(now.operationId, 'superseded', null, at);
     const begun: RecordedSandbox = {
       ...now,
@@ -140,9 +145,10 @@ export class MemoryRecords implements Records {
     return this.#snapshots.get(id) ?? null;
   }
 
-  async findSnapshotByName(name: string): Promise<RecordedSnapshot | null> {
+  async findSnapshotByName(projectId: ProjectId, name: string): Promise<RecordedSnapshot | null> {
     await this.#turn();
-    return [...this.#snapshots.values()].find((snapshot) => snapshot.name === name) ?? null;
+    const all = [...this.#snapshots.values()];
+    return all.find((snapshot) => snapshot.name === name && snapshot.projectId === projectId) ?? null;
   }
 
   async snapshotsOf(sandboxId: SandboxId): Promise<readonly RecordedSnapshot[]> {
@@ -152,11 +158,16 @@ export class MemoryRecords implements Records {
       .sort((a, b) => a.takenAt.getTime() - b.takenAt.getTime() || (a.id < b.id ? -1 : 1));
   }
 
-  async listSnapshots(page: PageRequest & { readonly sandboxId?: SandboxId }): Promise<Page<RecordedSnapshot>> {
+  async listSnapshots(
+    page: PageRequest & ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId }),
+  ): Promise<Page<RecordedSnapshot>> {
     await this.#turn();
     const all = [...this.#snapshots.values()].filter(
       (one) =>
-        one.state !== 'taking' && (page.sandboxId === undefined ? one.name !== null : one.sandboxId === page.sandboxId),
+        one.state !== 'taking' &&
+        ('sandboxId' in page
+          ? one.sandboxId === page.sandboxId
+          : one.name !== null && one.projectId === page.projectId),
     );
     return paginate(all, page, (snapshot) => snapshot.takenAt);
   }
@@ -165,7 +176,7 @@ export class MemoryRecords implements Records {
     await this.#turn();
     const now = this.#snapshots.get(id);
     if (now === undefined) return false;
-    this.#checkSnapshotName(changes.name ?? null, id);
+    this.#checkSnapshotName({ ...now, name: changes.name ?? null });
     this.#snapshots.set(id, { ...now, ...changes });
     return true;
   }
@@ -173,16 +184,6 @@ export class MemoryRecords implements Records {
   async dropSnapshots(ids: readonly SnapshotId[]): Promise<void> {
     await this.#turn();
     for (const id of ids) this.#drop(id);
-  }
-
-  async addApiKey(key: RecordedApiKey): Promise<void> {
-    await this.#turn();
-    this.#keys.set(key.id, key);
-  }
-
-  async apiKeys(): Promise<readonly RecordedApiKey[]> {
-    await this.#turn();
-    return [...this.#keys.values()];
   }
 
   async ping(): Promise<void> {
@@ -195,9 +196,11 @@ export class MemoryRecords implements Records {
     if (this.failing) throw new AppError('unavailable', 'The database does not answer.');
   }
 
-  #checkSnapshotName(name: string | null, id: SnapshotId): void {
+  #checkSnapshotName({ name, id, projectId }: RecordedSnapshot): void {
     if (name === null) return;
-    for (const one of this.#snapshots.values()) if (one.name === name && one.id !== id) throw nameTaken(name);
+    for (const one of this.#snapshots.values()) {
+      if (one.name === name && one.id !== id && one.projectId === projectId) throw nameTaken(name);
+    }
   }
 
   #drop(id: SnapshotId): void {
@@ -245,6 +248,8 @@ export class MemoryRecords implements Records {
     if (now !== undefined) this.#operations.set(id, { ...now, outcome, errorCode, endedAt });
   }
 }
+
+type Named = Pick<RecordedSandbox, 'name' | 'projectId'>;
 
 function nameTaken(name: string): AppError {
   return new AppError('name_taken', { detail: `The name "${name}" is in use.`, facts: { name } });

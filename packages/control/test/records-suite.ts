@@ -1,5 +1,7 @@
 /** What every adapter of the records port does. `open` gives empty records; it is called once per test. */
 import {
+  DEFAULT_ORGANISATION,
+  DEFAULT_PROJECT,
   DEFAULT_SIZE,
   DEFAULT_VAULT,
   newId,
@@ -29,6 +31,7 @@ const tick = () => new Date(clockMs++);
 function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
   return {
     id: sandboxId(),
+    projectId: DEFAULT_PROJECT,
     name: null,
     template: 'base',
     size: DEFAULT_SIZE,
@@ -46,6 +49,7 @@ function newSnapshot(owner: SandboxId, changes: Partial<RecordedSnapshot> = {}):
   return {
     id: snapshotId(),
     sandboxId: owner,
+    projectId: DEFAULT_PROJECT,
     name: null,
     note: null,
     cause: 'snapshot',
@@ -116,7 +120,7 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       expect(found).toMatchObject({ name: 'first', env: fresh.env, metadata: fresh.metadata, size: fresh.size });
       expect(found.createdAt).toEqual(fresh.at);
       expect(await records.findOperation(fresh.operationId)).toMatchObject({ kind: 'create', epoch: 1, endedAt: null });
-      expect((await records.findSandboxByName('first'))?.id).toBe(fresh.id);
+      expect((await records.findSandboxByName(DEFAULT_PROJECT, 'first'))?.id).toBe(fresh.id);
     });
 
     it('records several sandboxes or none', async () => {
@@ -191,7 +195,7 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       const begun = sure(await records.beginOperation(beginOf(seen, 'delete')));
       await records.endOperation(endOf(begun, { settled: 'deleted' }));
       expect(await records.findSandbox(seen.id)).toMatchObject({ settled: 'deleted', env: {}, metadata: {} });
-      expect(await records.findSandboxByName('ghost')).toBeNull();
+      expect(await records.findSandboxByName(DEFAULT_PROJECT, 'ghost')).toBeNull();
       expect((await records.allSandboxes()).map(({ id }) => id)).not.toContain(seen.id);
       expect((await running({ name: 'ghost' })).name).toBe('ghost');
     });
@@ -216,7 +220,11 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       const seen: SandboxId[] = [];
       let cursor: string | null = null;
       do {
-        const page = await records.listSandboxes({ limit: 2, ...(cursor === null ? {} : { cursor }) });
+        const page = await records.listSandboxes({
+          projectId: DEFAULT_PROJECT,
+          limit: 2,
+          ...(cursor === null ? {} : { cursor }),
+        });
         expect(page.items.length).toBeLessThanOrEqual(2);
         seen.push(...page.items.map(({ id }) => id));
         await running();
@@ -230,14 +238,16 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       const pausing = sure(await records.beginOperation(beginOf(await running(), 'pause')));
       const snapshotting = sure(await records.beginOperation(beginOf(await running(), 'snapshot')));
       const idsOf = async (status: 'pausing' | 'running') =>
-        (await records.listSandboxes({ limit: 100, status })).items.map(({ id }) => id);
+        (await records.listSandboxes({ projectId: DEFAULT_PROJECT, limit: 100, status })).items.map(({ id }) => id);
       expect(await idsOf('pausing')).toEqual([pausing.id]);
       expect(await idsOf('running')).toEqual([snapshotting.id]);
     });
 
     it('refuses a cursor that is none', async () => {
       for (const cursor of ['', 'nonsense', Buffer.from('1 ; drop').toString('base64url')]) {
-        await expect(records.listSandboxes({ limit: 1, cursor })).rejects.toMatchObject({ code: 'bad_request' });
+        await expect(records.listSandboxes({ projectId: DEFAULT_PROJECT, limit: 1, cursor })).rejects.toMatchObject({
+          code: 'bad_request',
+        });
       }
     });
 
@@ -251,9 +261,9 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       await withPoints(sandbox, [a, b, taking]);
       const timeline = await records.listSnapshots({ limit: 10, sandboxId: sandbox.id });
       expect(timeline.items).toEqual([b, a]);
-      expect((await records.listSnapshots({ limit: 10 })).items).toEqual([b]);
+      expect((await records.listSnapshots({ limit: 10, projectId: DEFAULT_PROJECT })).items).toEqual([b]);
       expect(await records.snapshotsOf(sandbox.id)).toEqual([a, b, taking]);
-      expect(await records.findSnapshotByName('kept')).toEqual(b);
+      expect(await records.findSnapshotByName(DEFAULT_PROJECT, 'kept')).toEqual(b);
     });
 
     it('gives a snapshot name once', async () => {
@@ -293,20 +303,41 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       expect(await records.findSandbox(sandbox.id)).toMatchObject({ head: a.id });
     });
 
-    it('keeps API keys', async () => {
-      const key = { id: newId('apiKey', chance), prefix: 'space_ab', sha256: chance.bytes(32), createdAt: tick() };
-      await records.addApiKey(key);
-      const [found] = await records.apiKeys();
-      expect(found).toMatchObject({ id: key.id, prefix: key.prefix, createdAt: key.createdAt });
-      expect(Buffer.from(sure(found).sha256).equals(Buffer.from(key.sha256))).toBe(true);
+    it('answers a ping', async () => {
       await expect(records.ping()).resolves.toBeUndefined();
+    });
+
+    it('gives a name once in a project, and again in another', async () => {
+      const other = newId('project', chance);
+      await records.tenants.addProject({
+        id: other,
+        organisationId: DEFAULT_ORGANISATION,
+        name: 'other',
+        createdAt: tick(),
+      });
+      const here = await running({ name: 'one' });
+      const there = await running({ name: 'one', projectId: other });
+      await expect(running({ name: 'one', projectId: other })).rejects.toMatchObject({ code: 'name_taken' });
+      expect((await records.findSandboxByName(other, 'one'))?.id).toBe(there.id);
+      expect((await records.findSandboxByName(DEFAULT_PROJECT, 'one'))?.id).toBe(here.id);
+      const [a, b] = [
+        newSnapshot(here.id, { name: 'point' }),
+        newSnapshot(there.id, { name: 'point', projectId: other }),
+      ] as const;
+      await withPoints(here, [a]);
+      await withPoints(there, [b]);
+      expect(await records.findSnapshotByName(other, 'point')).toEqual(b);
+      expect((await records.listSandboxes({ projectId: other, limit: 10 })).items.map(({ id }) => id)).toEqual([
+        there.id,
+      ]);
+      expect((await records.listSnapshots({ projectId: other, limit: 10 })).items).toEqual([b]);
     });
 
     it('finds nothing by ids that were never used', async () => {
       expect(await records.findSandbox(sandboxId())).toBeNull();
       expect(await records.findSnapshot(snapshotId())).toBeNull();
       expect(await records.findOperation(operationId() as OperationId)).toBeNull();
-      expect(await records.findSandboxByName('nobody')).toBeNull();
+      expect(await records.findSandboxByName(DEFAULT_PROJECT, 'nobody')).toBeNull();
     });
   });
 }

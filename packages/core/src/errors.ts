@@ -28,6 +28,18 @@ export const ERRORS = {
     nextStep:
       'Send "Authorization: Bearer <key>". The key was printed at the first start; "npm start -- --new-key" makes another.',
   },
+  forbidden: {
+    status: 403,
+    retry: 'never',
+    title: 'The key may not do that',
+    nextStep: 'Use a key whose roles include it; an admin of the organisation can make one.',
+  },
+  too_many_attempts: {
+    status: 429,
+    retry: 'later',
+    title: 'Too many attempts with keys that are not valid came from this address',
+    nextStep: 'Correct the key, and wait a minute.',
+  },
   not_found: {
     status: 404,
     retry: 'never',
@@ -69,6 +81,12 @@ export const ERRORS = {
     retry: 'never',
     title: 'That name is in use',
     nextStep: 'Choose another name, or delete what holds it.',
+  },
+  last_admin: {
+    status: 409,
+    retry: 'never',
+    title: 'It is the last key of an admin of the organisation',
+    nextStep: 'Make another admin key first.',
   },
   snapshot_in_use: {
     status: 409,

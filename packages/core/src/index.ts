@@ -2,6 +2,7 @@
  * The pure core: names, errors, the lifecycle table, what a snapshot is, and the ports that adapters fill. It imports
  * nothing of ours, touches no file and no socket, and knows neither a database nor a VMM.
  */
+export * from './authority.ts';
 export * from './errors.ts';
 export * from './ids.ts';
 export * from './lifecycle.ts';

@@ -57,6 +57,20 @@ export const ANSWERS: Answers = {
     return {};
   },
 
+  listProjects: async ({ useCases, caller, input }) => ({ body: await useCases.listProjects(caller, input) }),
+  createProject: async ({ useCases, caller, input }) => ({ body: await useCases.createProject(caller, input) }),
+  getProject: async ({ useCases, caller, input }) => ({ body: await useCases.getProject(caller, input) }),
+  listKeys: async ({ useCases, caller, input }) => ({ body: await useCases.listKeys(caller, input) }),
+  createKey: async ({ useCases, caller, input }) => ({ body: await useCases.createKey(caller, input) }),
+  revokeKey: async ({ useCases, caller, input }) => {
+    await useCases.revokeKey(caller, input);
+    return {};
+  },
+  listOrganisations: async ({ useCases, caller, input }) => ({ body: await useCases.listOrganisations(caller, input) }),
+  createOrganisation: async ({ useCases, caller, input }) => ({
+    body: await useCases.createOrganisation(caller, input),
+  }),
+
   listTemplates: async ({ useCases, caller, input }) => ({ body: await useCases.listTemplates(caller, input) }),
   getCapabilities: async ({ useCases, caller, input }) => ({ body: await useCases.getCapabilities(caller, input) }),
   getHealth: async ({ server }) => ({ body: { status: 'ok', version: server.version } }),

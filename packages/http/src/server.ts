@@ -17,7 +17,7 @@ import {
   type RouteName,
   type UseCases,
 } from '@space/contract';
-import { type ApiKeyId, newId } from '@space/core';
+import { type ApiKeyId, DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -27,8 +27,9 @@ import Fastify, {
 } from 'fastify';
 import type { Logger } from 'pino';
 import { ANSWERS } from './answers.ts';
-import { type Authenticate, identify, type Principal } from './auth.ts';
+import { type Authenticate, type Identity, identify } from './auth.ts';
 import type { Call, CallServer } from './call.ts';
+import { FailedAttempts } from './failed-attempts.ts';
 import { createHostCheck } from './hosts.ts';
 import { InFlight } from './in-flight.ts';
 import { checkBodyIsWanted, readInput } from './input.ts';
@@ -43,7 +44,7 @@ declare module 'fastify' {
     routeName?: RouteName;
   }
   interface FastifyRequest {
-    principal: Principal | null;
+    identity: Identity | null;
     gone: AbortSignal | null;
   }
 }
@@ -97,7 +98,7 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
   // Bodies stay unread: each route reads its own.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _body, done) => done(null));
-  app.decorateRequest('principal', null);
+  app.decorateRequest('identity', null);
   app.decorateRequest('gone', null);
   guardRequests(app, options, inFlight);
   app.setErrorHandler((error, request, reply) => answerError(app, options, error, request, reply));
@@ -116,6 +117,7 @@ function newRequestId(): string {
 
 function guardRequests(app: FastifyInstance, options: HttpServerOptions, inFlight: InFlight): void {
   const isOurHost = createHostCheck(options.hosts ?? []);
+  const attempts = new FailedAttempts();
   app.addHook('onRequest', async (request, reply) => {
     request.gone = inFlight.track(request.raw, reply.raw);
     logEnd(app, request, reply);
@@ -125,7 +127,8 @@ function guardRequests(app: FastifyInstance, options: HttpServerOptions, inFligh
     if (!isOurHost(request.headers.host)) throw new ProtocolError('host_refused');
     const { routeName } = request.routeOptions.config;
     const route: Route | undefined = routeName === undefined ? undefined : ROUTES[routeName];
-    if (!route?.open) request.principal = await identify(request.headers.authorization, options.authenticate);
+    if (route?.open) return;
+    request.identity = await identify(request.headers, request.ip, options.authenticate, attempts);
   });
 }
 
@@ -139,7 +142,7 @@ function logEnd(app: FastifyInstance, request: FastifyRequest, reply: FastifyRep
         status,
         complete,
         durationMs: Math.round(reply.elapsedTime),
-        apiKeyId: request.principal?.apiKeyId ?? null,
+        apiKeyId: request.identity?.principal.apiKeyId ?? null,
       },
       'request',
     );
@@ -191,12 +194,21 @@ async function answer<N extends RouteName>(name: N, call: Call<N>, reply: Fastif
   }
 }
 
-function callerOf({ principal, id, gone }: FastifyRequest): Caller {
-  return { apiKeyId: principal?.apiKeyId ?? NOBODY, requestId: id, signal: gone ?? AbortSignal.abort() };
+function callerOf({ identity, id, gone }: FastifyRequest): Caller {
+  return { ...(identity ?? NOBODY), requestId: id, signal: gone ?? AbortSignal.abort() };
 }
 
-/** The caller of open routes, whose answers depend on nobody. */
-const NOBODY: ApiKeyId = newId('apiKey', { bytes: (count) => new Uint8Array(count) });
+/** The caller of open routes, whose answers depend on nobody: it may do nothing. */
+const NOBODY: Identity = {
+  principal: {
+    apiKeyId: 'key_0000000000000000' as ApiKeyId,
+    organisationId: DEFAULT_ORGANISATION,
+    operator: false,
+    onlyProject: null,
+    roles: [],
+  },
+  projectId: DEFAULT_PROJECT,
+};
 
 /** Sends `102 Processing` now and then to a client that asked for it, until the answer begins. */
 function startInterim({ request, response }: Call<RouteName>, interimMs: number): () => void {

@@ -30,6 +30,7 @@ import {
   SIZE_LIMITS,
   type SnapshotId,
 } from '@space/core';
+import { NoTenants } from './no-tenants.ts';
 
 const chance = { bytes: (count: number) => randomBytes(count) };
 const bytesOf = (text: string) => new TextEncoder().encode(text);
@@ -53,7 +54,7 @@ const out = (text: string | Uint8Array, stream: 'stdout' | 'stderr' = 'stdout'):
 });
 const exited = (code: number): ExecEvent => ({ kind: 'exited', exit: { code }, timedOut: false });
 
-export class MemoryUseCases implements UseCases {
+export class MemoryUseCases extends NoTenants implements UseCases {
   readonly sandboxes = new Map<string, Stored>();
   readonly snapshots = new Map<string, Snapshot>();
   readonly signals: string[] = [];

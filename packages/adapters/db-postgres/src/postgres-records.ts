@@ -8,17 +8,26 @@ import {
   type Page,
   type PageRequest,
   pageOf,
-  type RecordedApiKey,
   type RecordedOperation,
   type RecordedSandbox,
   type RecordedSnapshot,
   type Records,
+  type TenantRecords,
 } from '@space/control';
-import { OPERATIONS, type SandboxId, type SandboxStatus, SETTLED_STATES, type SnapshotId, statusOf } from '@space/core';
+import {
+  OPERATIONS,
+  type ProjectId,
+  type SandboxId,
+  type SandboxStatus,
+  SETTLED_STATES,
+  type SnapshotId,
+  statusOf,
+} from '@space/core';
 import { type ExpressionBuilder, type Kysely, sql, type Transaction } from 'kysely';
 import type { Database } from './database.ts';
 import { translated } from './errors.ts';
-import { apiKeyIdOf, changesOf, operationOf, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
+import { PostgresTenants } from './postgres-tenants.ts';
+import { changesOf, operationOf, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
 import type { Tables } from './schema.ts';
 
 export function createPostgresRecords({ db }: Database): Records {
@@ -26,10 +35,12 @@ export function createPostgresRecords({ db }: Database): Records {
 }
 
 class PostgresRecords implements Records {
+  readonly tenants: TenantRecords;
   readonly #db: Kysely<Tables>;
 
   constructor(db: Kysely<Tables>) {
     this.#db = db;
+    this.tenants = new PostgresTenants(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
@@ -59,17 +70,24 @@ class PostgresRecords implements Records {
     });
   }
 
-  findSandboxByName(name: string): Promise<RecordedSandbox | null> {
+  findSandboxByName(projectId: ProjectId, name: string): Promise<RecordedSandbox | null> {
     return translated(async () => {
       const live = this.#db.selectFrom('sandboxes').selectAll().where('settled', '<>', 'deleted');
-      const row = await live.where('name', '=', name).executeTakeFirst();
+      const named = live.where('project_id', '=', projectId).where('name', '=', name);
+      const row = await named.executeTakeFirst();
       return row === undefined ? null : sandboxOf(row);
     });
   }
 
-  listSandboxes({ limit, cursor, status }: PageRequest & { status?: SandboxStatus }): Promise<Page<RecordedSandbox>> {
+  listSandboxes({
+    limit,
+    cursor,
+    projectId,
+    status,
+  }: PageRequest & { projectId: ProjectId; status?: SandboxStatus }): Promise<Page<RecordedSandbox>> {
     return translated(async () => {
-      let query = this.#db.selectFrom('sandboxes').selectAll().where('settled', '<>', 'deleted');
+      const live = this.#db.selectFrom('sandboxes').selectAll().where('settled', '<>', 'deleted');
+      let query = live.where('project_id', '=', projectId);
       if (status !== undefined) query = query.where((eb) => hasStatus(eb, status));
       if (cursor !== undefined) {
         const { at, id } = decodeCursor(cursor);
@@ -171,9 +189,10 @@ class PostgresRecords implements Records {
     });
   }
 
-  findSnapshotByName(name: string): Promise<RecordedSnapshot | null> {
+  findSnapshotByName(projectId: ProjectId, name: string): Promise<RecordedSnapshot | null> {
     return translated(async () => {
-      const row = await this.#db.selectFrom('snapshots').selectAll().where('name', '=', name).executeTakeFirst();
+      const own = this.#db.selectFrom('snapshots').selectAll().where('project_id', '=', projectId);
+      const row = await own.where('name', '=', name).executeTakeFirst();
       return row === undefined ? null : snapshotOf(row);
     });
   }
@@ -185,14 +204,16 @@ class PostgresRecords implements Records {
     });
   }
 
-  listSnapshots({
-    limit,
-    cursor,
-    sandboxId,
-  }: PageRequest & { sandboxId?: SandboxId }): Promise<Page<RecordedSnapshot>> {
+  listSnapshots(
+    page: PageRequest & ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId }),
+  ): Promise<Page<RecordedSnapshot>> {
     return translated(async () => {
+      const { limit, cursor } = page;
       let query = this.#db.selectFrom('snapshots').selectAll().where('state', '<>', 'taking');
-      query = sandboxId === undefined ? query.where('name', 'is not', null) : query.where('sandbox_id', '=', sandboxId);
+      query =
+        'sandboxId' in page
+          ? query.where('sandbox_id', '=', page.sandboxId)
+          : query.where('project_id', '=', page.projectId).where('name', 'is not', null);
       if (cursor !== undefined) {
         const { at, id } = decodeCursor(cursor);
         query = query.where(sql<boolean>`(taken_at, id) < (${at}, ${id})`);
@@ -216,22 +237,6 @@ class PostgresRecords implements Records {
 
   dropSnapshots(ids: readonly SnapshotId[]): Promise<void> {
     return this.#transaction((tx) => dropSnapshots(tx, ids));
-  }
-
-  addApiKey({ id, prefix, sha256, createdAt }: RecordedApiKey): Promise<void> {
-    return translated(async () => {
-      const row = { id, prefix, sha256: Buffer.from(sha256), created_at: createdAt };
-      await this.#db.insertInto('api_keys').values(row).execute();
-    });
-  }
-
-  apiKeys(): Promise<readonly RecordedApiKey[]> {
-    return translated(async () => {
-      const rows = await this.#db.selectFrom('api_keys').selectAll().orderBy('created_at').execute();
-      return rows.map(({ id, prefix, sha256, created_at: createdAt }) => {
-        return { id: apiKeyIdOf(id), prefix, sha256, createdAt };
-      });
-    });
   }
 
   ping(): Promise<void> {
@@ -266,9 +271,10 @@ class PostgresRecords implements Records {
 /** An id is never used again, so its row stays; nothing of the tenant does. */
 const TOMBSTONE = { env: '{}', metadata: '{}', crash_detail: null, crash_at: null };
 
-function rowOfNewSandbox({ operationId, forkedFrom, at, size, env, metadata, ...rest }: NewSandbox) {
+function rowOfNewSandbox({ projectId, operationId, forkedFrom, at, size, env, metadata, ...rest }: NewSandbox) {
   return {
     ...rest,
+    project_id: projectId,
     size: JSON.stringify(size),
     env: JSON.stringify(env),
     metadata: JSON.stringify(metadata),

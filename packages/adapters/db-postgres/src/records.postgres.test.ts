@@ -1,4 +1,5 @@
-import { recordsSuite } from '@space/control/testing';
+import { recordsSuite, tenantsSuite } from '@space/control/testing';
+import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import { sql } from 'kysely';
 import { afterAll, beforeAll } from 'vitest';
 import { type Database, openDatabase } from './database.ts';
@@ -22,7 +23,12 @@ afterAll(async () => {
   await folder?.remove();
 }, 60_000);
 
-recordsSuite('in PostgreSQL', async () => {
+const open = async () => {
   await sql`truncate sandboxes, snapshots, operations, api_keys`.execute(database.db);
+  await sql`delete from projects where id <> ${DEFAULT_PROJECT}`.execute(database.db);
+  await sql`delete from organisations where id <> ${DEFAULT_ORGANISATION}`.execute(database.db);
   return createPostgresRecords(database);
-});
+};
+
+recordsSuite('in PostgreSQL', open);
+tenantsSuite('in PostgreSQL', open);

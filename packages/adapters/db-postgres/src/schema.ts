@@ -1,8 +1,9 @@
 /** The tables as Kysely sees them, and the migrations that make them. A migration that has been released is never edited. */
 
 import type { OperationInput, Outcome, RecordedSnapshot, SnapshotTimings } from '@space/control';
-import type { ErrorCode, Operation, Settled, Size } from '@space/core';
-import type { ColumnType, Insertable, Selectable } from 'kysely';
+import type { ErrorCode, Operation, Role, Settled, Size } from '@space/core';
+import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
+import type { ColumnType, Generated, Insertable, Selectable } from 'kysely';
 import { sql } from 'kysely';
 import type { Migration } from 'kysely/migration';
 
@@ -10,6 +11,7 @@ type Json<T> = ColumnType<T, string, string>;
 
 export interface SandboxTable {
   id: string;
+  project_id: string;
   name: string | null;
   template: string;
   size: Json<Size>;
@@ -34,6 +36,7 @@ export interface SandboxTable {
 interface SnapshotTable {
   id: string;
   sandbox_id: string;
+  project_id: string;
   name: string | null;
   note: string | null;
   cause: RecordedSnapshot['cause'];
@@ -60,11 +63,32 @@ export interface OperationTable {
   error_code: ErrorCode | null;
 }
 
+interface OrganisationTable {
+  id: string;
+  name: string;
+  operator: boolean;
+  created_at: Date;
+}
+
+interface ProjectTable {
+  id: string;
+  organisation_id: string;
+  name: string;
+  created_at: Date;
+  /** In order of their making: times can be equal. */
+  ordinal: Generated<number>;
+}
+
 interface ApiKeyTable {
   id: string;
+  organisation_id: string;
+  project_id: string | null;
+  name: string | null;
+  roles: Role[];
   prefix: string;
   sha256: Buffer;
   created_at: Date;
+  revoked_at: Date | null;
 }
 
 export interface Tables {
@@ -72,10 +96,15 @@ export interface Tables {
   snapshots: SnapshotTable;
   operations: OperationTable;
   api_keys: ApiKeyTable;
+  organisations: OrganisationTable;
+  projects: ProjectTable;
 }
 
 export type SandboxRow = Selectable<SandboxTable>;
 export type SnapshotRow = Selectable<SnapshotTable>;
+export type OrganisationRow = Selectable<OrganisationTable>;
+export type ProjectRow = Selectable<ProjectTable>;
+export type ApiKeyRow = Selectable<ApiKeyTable>;
 export type NewSnapshotRow = Insertable<SnapshotTable>;
 
 export const MIGRATIONS: Record<string, Migration> = {
@@ -154,6 +183,65 @@ export const MIGRATIONS: Record<string, Migration> = {
           sha256 bytea not null,
           created_at timestamptz(3) not null
         )`.execute(db);
+    },
+  },
+  /** What there was before belongs to the default organisation and project, and each key to an admin of it. */
+  '0002_tenants': {
+    async up(db) {
+      await sql`
+        create table organisations (
+          id text collate "C" primary key,
+          name text not null,
+          operator boolean not null,
+          created_at timestamptz(3) not null,
+          constraint organisations_name_unique unique (name)
+        )`.execute(db);
+      await sql`create unique index organisations_operator on organisations (operator) where operator`.execute(db);
+      await sql`
+        create table projects (
+          id text collate "C" primary key,
+          organisation_id text not null references organisations (id),
+          name text not null,
+          created_at timestamptz(3) not null,
+          ordinal bigint generated always as identity,
+          constraint projects_name_unique unique (organisation_id, name)
+        )`.execute(db);
+      await sql`
+        insert into organisations (id, name, operator, created_at)
+        values (${DEFAULT_ORGANISATION}, 'default', true, now())`.execute(db);
+      await sql`
+        insert into projects (id, organisation_id, name, created_at)
+        values (${DEFAULT_PROJECT}, ${DEFAULT_ORGANISATION}, 'default', now())`.execute(db);
+      for (const table of ['sandboxes', 'snapshots']) {
+        await sql`alter table ${sql.table(table)} add column project_id text references projects (id)`.execute(db);
+        await sql`update ${sql.table(table)} set project_id = ${DEFAULT_PROJECT}`.execute(db);
+        await sql`alter table ${sql.table(table)} alter column project_id set not null`.execute(db);
+      }
+      await sql`drop index sandboxes_name_unique, snapshots_name_unique, sandboxes_live`.execute(db);
+      await sql`
+        create unique index sandboxes_name_unique on sandboxes (project_id, name) where settled <> 'deleted'`.execute(
+        db,
+      );
+      await sql`
+        create unique index snapshots_name_unique on snapshots (project_id, name) where name is not null`.execute(db);
+      await sql`
+        create index sandboxes_live on sandboxes (project_id, created_at desc, id desc)
+        where settled <> 'deleted'`.execute(db);
+      await sql`
+        alter table api_keys
+          add column organisation_id text references organisations (id),
+          add column project_id text references projects (id),
+          add column name text,
+          add column roles text[],
+          add column revoked_at timestamptz(3)`.execute(db);
+      await sql`update api_keys set organisation_id = ${DEFAULT_ORGANISATION}, roles = ${['admin']}`.execute(db);
+      await sql`
+        alter table api_keys
+          alter column id type text collate "C",
+          alter column organisation_id set not null,
+          alter column roles set not null`.execute(db);
+      await sql`create unique index api_keys_sha256 on api_keys (sha256)`.execute(db);
+      await sql`create index api_keys_organisation on api_keys (organisation_id, created_at desc, id desc)`.execute(db);
     },
   },
 };

@@ -6,3 +6,4 @@ export * from './platform.ts';
 export * from './problem.ts';
 export * from './sandbox.ts';
 export * from './snapshot.ts';
+export * from './tenants.ts';
