@@ -296,3 +296,42 @@ describe('keys', () => {
     expect((await ok()).status).toBe(200);
   });
 });
+
+describe('idempotency keys', () => {
+  it.each(['', ' ', 'a b', 'a\tb', 'x'.repeat(256), '\u00e9'])('like %o are refused', async (key) => {
+    await using world = await World.start();
+    const call = world.call(world.operatorKey, 'POST', '/v1/sandboxes', {}, { 'idempotency-key': key });
+    expect((await call).status).toBe(400);
+    expect((await world.ask(world.operatorKey, 'GET', '/v1/sandboxes')).sandboxes).toEqual([]);
+  });
+
+  it('answer a call that is sent again, on every kind of call', async () => {
+    await using world = await World.start();
+    const twice = async (method: string, path: string, body?: unknown) => {
+      const send = () =>
+        world.call(world.operatorKey, method, path, body, {
+          'idempotency-key': `${method} ${path}`.replaceAll(' ', ''),
+        });
+      const [first, again] = [await send(), await send()];
+      expect(first.status, first.text).toBeLessThan(300);
+      expect(again).toMatchObject({
+        status: first.status,
+        text: first.text.replace(/"secretKey":"[^"]+"/, '"secretKey":null'),
+      });
+      return first.text === '' ? null : JSON.parse(first.text);
+    };
+    await twice('POST', '/v1/organisations', { name: 'acme' });
+    await twice('POST', '/v1/projects', { name: 'two' });
+    const key = await twice('POST', '/v1/keys', { roles: ['viewer'] });
+    await twice('DELETE', `/v1/keys/${key.id}`);
+    await twice('POST', '/v1/sandboxes', { name: 'one' });
+    const point = await twice('POST', '/v1/sandboxes/one/snapshots', { name: 'point' });
+    await twice('POST', '/v1/sandboxes/one/fork', { count: 2 });
+    await twice('POST', '/v1/sandboxes/one/rewind', { to: 'point' });
+    await twice('POST', '/v1/sandboxes/one/pause', {});
+    await twice('POST', '/v1/sandboxes/one/resume', {});
+    await twice('DELETE', `/v1/snapshots/${point.id}`);
+    await twice('DELETE', '/v1/sandboxes/one');
+    expect((await world.ask(world.operatorKey, 'GET', '/v1/sandboxes')).sandboxes).toHaveLength(2);
+  });
+});

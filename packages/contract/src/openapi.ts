@@ -5,7 +5,7 @@
 import { ACTIONS, ROLE_ACTIONS, ROLES, type Role } from '@space/core';
 import { z } from 'zod';
 import { type ProblemCode, problemKindOf } from './problem-codes.ts';
-import type { Route } from './route.ts';
+import { type Route, takesIdempotencyKey } from './route.ts';
 import { COMMON_ERRORS, ROUTE_NAMES, ROUTES } from './routes.ts';
 import { problem } from './schemas/index.ts';
 
@@ -13,6 +13,8 @@ type Json = Record<string, unknown>;
 
 /** Names the project that a request means. */
 export const PROJECT_HEADER_NAME = 'X-Space-Project';
+/** Names the call. */
+export const IDEMPOTENCY_HEADER_NAME = 'Idempotency-Key';
 
 interface ObjectSchema {
   readonly properties?: Readonly<Record<string, Json>>;
@@ -67,11 +69,22 @@ const PROJECT_HEADER: Json = {
   schema: { type: 'string' },
 };
 
+const IDEMPOTENCY_HEADER: Json = {
+  name: IDEMPOTENCY_HEADER_NAME,
+  in: 'header',
+  required: false,
+  description:
+    'Up to 255 visible ASCII characters that name this call of this API key for 24 hours: sent again with the same ' +
+    'input, it is not carried out again and has the same answer. Failures that changed nothing are not remembered.',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
+};
+
 function parametersOf(route: Route, components: Components): Json {
   const parameters = [
     ...parametersIn('path', components.schemaOf(route.params)),
     ...parametersIn('query', components.schemaOf(route.query)),
     ...(route.action !== undefined && ACTIONS[route.action] === 'project' ? [PROJECT_HEADER] : []),
+    ...(takesIdempotencyKey(route) ? [IDEMPOTENCY_HEADER] : []),
   ];
   return parameters.length === 0 ? {} : { parameters };
 }
@@ -142,6 +155,7 @@ export function problemCodesOf(route: Route): ProblemCode[] {
   const codes = new Set<ProblemCode>([...route.errors, ...COMMON_ERRORS, 'host_refused']);
   // A project that the request names, and the caller does not reach, is not found.
   if (!route.open) codes.add('unauthenticated').add('forbidden').add('too_many_attempts').add('not_found');
+  if (takesIdempotencyKey(route)) codes.add('idempotency_conflict').add('operation_in_progress');
   if (route.body.kind !== 'none') codes.add('unsupported_media_type').add('request_too_slow');
   if (route.body.kind === 'json') codes.add('payload_too_large');
   if (route.response.kind === 'bytes') codes.add('range_unsatisfiable');

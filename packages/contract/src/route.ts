@@ -65,3 +65,8 @@ export const bytes = { kind: 'bytes' } as const;
 export const json = <S extends z.ZodType>(schema: S) => ({ kind: 'json', schema }) as const;
 export const ndjson = <S extends z.ZodType>(event: S, last: readonly string[]) =>
   ({ kind: 'ndjson', event, last }) as const;
+
+/** Calls that change something can be made safe to repeat. An upload is so by itself. */
+export function takesIdempotencyKey({ method, body, action }: Route): boolean {
+  return method !== 'GET' && body.kind !== 'bytes' && action !== undefined;
+}

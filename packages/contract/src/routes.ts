@@ -111,7 +111,7 @@ export const ROUTES = {
     body: json(schemas.execBody),
     response: ndjson(schemas.execEvent, ['exited', 'error']),
     status: 200,
-    errors: ['command_not_started', ...USE],
+    errors: ['command_not_started', 'already_started', ...USE],
   },
   listProcesses: {
     method: 'GET',

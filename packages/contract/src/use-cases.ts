@@ -35,6 +35,8 @@ export interface Caller {
   readonly principal: Principal;
   /** The project that the request means; the principal reaches it. */
   readonly projectId: ProjectId;
+  /** Names the call, so that it is made once however often it is sent. */
+  readonly idempotencyKey?: string;
   /** Names the request in logs and in problems. */
   readonly requestId: string;
   readonly signal: AbortSignal;

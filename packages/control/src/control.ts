@@ -10,10 +10,12 @@ import { Driver } from './driver.ts';
 import { Effects } from './effects.ts';
 import { Gate, type GatedUseCases } from './gate.ts';
 import { GuestUseCases } from './guest-use-cases.ts';
+import { IdempotentCalls } from './idempotency.ts';
 import { KeyWatch } from './key-watch.ts';
 import { LifecycleUseCases } from './lifecycle-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
 import { type ReconcileReport, Reconciler } from './reconcile.ts';
+import { Retracer } from './retrace.ts';
 import { SnapshotUseCases } from './snapshot-use-cases.ts';
 import { TenantUseCases } from './tenant-use-cases.ts';
 import { Pins } from './timeline.ts';
@@ -39,13 +41,15 @@ export function createControl(ports: ControlPorts): Control {
   const driver = new Driver(ports, (orphan) => reconciler.recover(orphan));
   const effects = new Effects(ports);
   const nursery = new Nursery(ports, driver);
+  const keys = new KeyWatch(ports);
+  const retracer = new Retracer(ports, (orphan) => reconciler.recover(orphan));
+  const calls = new IdempotentCalls(ports, (name, operations) => retracer.retrace(name, operations));
   const machinery = { ports, driver, effects, nursery, pins };
   const sandboxes = new LifecycleUseCases(machinery);
-  const guests = new GuestUseCases(machinery, sandboxes);
+  const guests = new GuestUseCases(machinery, sandboxes, calls);
   const snapshots = new SnapshotUseCases(machinery, sandboxes);
-  const keys = new KeyWatch(ports);
   const tenants = new TenantUseCases(ports, keys);
-  const watch = new Watch(ports, reconciler, driver);
+  const watch = new Watch(ports, reconciler, driver, calls);
 
   const useCases: GatedUseCases = {
     createSandbox: (caller, input) => sandboxes.createSandbox(caller, input),
@@ -80,7 +84,7 @@ export function createControl(ports: ControlPorts): Control {
     createOrganisation: (caller, input) => tenants.createOrganisation(caller, input),
   };
   return {
-    ...new Gate(keys).guard(useCases),
+    ...new Gate(keys, calls).guard(useCases),
     readiness: () => snapshots.readiness(),
     authenticate: (apiKey, project) => identify(ports.records, apiKey, project),
     start: () => watch.start(),
@@ -96,11 +100,13 @@ class Watch {
   readonly #ports: ControlPorts;
   readonly #reconciler: Reconciler;
   readonly #driver: Driver;
+  readonly #calls: IdempotentCalls;
   readonly #busy = new Set<Promise<unknown>>();
   #timer: NodeJS.Timeout | undefined;
   #unsubscribe: (() => void) | undefined;
 
-  constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver) {
+  constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver, calls: IdempotentCalls) {
+    this.#calls = calls;
     this.#ports = ports;
     this.#reconciler = reconciler;
     this.#driver = driver;
@@ -111,7 +117,8 @@ class Watch {
     const report = await this.#reconciler.reconcile();
     this.#timer = setInterval(() => {
       // A round that is not over yet is this round.
-      if (this.#busy.size === 0) this.#inBackground(this.#reconciler.reconcile());
+      if (this.#busy.size > 0) return;
+      this.#inBackground(this.#reconciler.reconcile().then(() => this.#calls.dropOld()));
     }, RECONCILE_EVERY_MS);
     this.#timer.unref();
     return report;

@@ -14,6 +14,7 @@
  *   in flight in the records as an *orphan*; whoever meets an orphan next, or the reconciler, ends it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Caller } from '@space/contract';
 import {
   AppError,
   asAppError,
@@ -28,7 +29,7 @@ import {
 } from '@space/core';
 import { absentSandbox, type Conclusion, concludeUnknown, inspectReal, type Succeeded } from './conclude.ts';
 import type { ControlPorts } from './ports.ts';
-import type { OperationInput, RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { Asker, OperationInput, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { retryUnavailable } from './retry.ts';
 import { settledWithin, Turns } from './turns.ts';
 
@@ -119,16 +120,12 @@ export class Driver {
     return this.#turns.take(sandboxId, step);
   }
 
-  async perform<T>(
-    sandboxId: SandboxId,
-    command: Command,
-    effect: Effect<T>,
-    signal?: AbortSignal,
-  ): Promise<Performed<T>> {
+  async perform<T>(sandboxId: SandboxId, command: Command, effect: Effect<T>, caller?: Caller): Promise<Performed<T>> {
+    const signal = caller?.signal;
     const deadline = this.#ports.clock.monotonicMs() + WAIT_MS;
     for (;;) {
       signal?.throwIfAborted();
-      const step = await this.#turns.take(sandboxId, () => this.#next(sandboxId, command, effect));
+      const step = await this.#turns.take(sandboxId, () => this.#next(sandboxId, command, effect, caller));
       switch (step.kind) {
         case 'begun':
         case 'join':
@@ -157,14 +154,19 @@ export class Driver {
     return this.#carryOut(begun, plan, run);
   }
 
-  async #next<T>(sandboxId: SandboxId, command: Command, effect: Effect<T>): Promise<Step<T>> {
+  async #next<T>(
+    sandboxId: SandboxId,
+    command: Command,
+    effect: Effect<T>,
+    caller: Caller | undefined,
+  ): Promise<Step<T>> {
     this.checkOpen();
     const seen = await this.#ports.records.findSandbox(sandboxId);
     if (seen === null) throw new AppError('not_found', `There is no sandbox "${sandboxId}".`);
     const decision = decide(seen, command);
     switch (decision.kind) {
       case 'start':
-        return this.#begin(seen, decision.operation, effect);
+        return this.#begin(seen, decision.operation, effect, caller);
       case 'done':
         return { kind: 'done', sandbox: seen };
       case 'refuse':
@@ -190,7 +192,12 @@ export class Driver {
     }
   }
 
-  async #begin<T>(seen: RecordedSandbox, operation: Operation, effect: Effect<T>): Promise<Step<T>> {
+  async #begin<T>(
+    seen: RecordedSandbox,
+    operation: Operation,
+    effect: Effect<T>,
+    caller: Caller | undefined,
+  ): Promise<Step<T>> {
     const plan = await effect.plan(seen);
     const operationId = newId('operation', this.#ports.chance);
     // Known as ours before the records know it, so that nobody who reads them takes it for an orphan.
@@ -202,6 +209,7 @@ export class Driver {
         operationId,
         input: plan.input,
         taking: plan.taking ?? null,
+        by: caller === undefined ? null : askerOf(caller),
         at: new Date(this.#ports.clock.now()),
       });
       if (begun === null) return { kind: 'again' };
@@ -303,4 +311,8 @@ export class Driver {
     const detail = `A later operation took the place of this ${begun.operation} of ${begun.id}.`;
     return new AppError('superseded', detail, failure === null ? undefined : { cause: failure });
   }
+}
+
+export function askerOf({ requestId, principal }: Caller): Asker {
+  return { requestId, apiKeyId: principal.apiKeyId };
 }

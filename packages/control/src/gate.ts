@@ -1,9 +1,19 @@
 /**
  * The gate: every call of every route with an action passes it, since it is built from the route table. It decides whether
- * the caller may do the action, and ends the call when its key is revoked.
+ * the caller may do the action, answers a call that was made before (see `idempotency.ts`), and ends the call when its key
+ * is revoked.
  */
-import { type Caller, ROUTE_NAMES, ROUTES, type Route, type RouteName, type UseCases } from '@space/contract';
+import {
+  type Caller,
+  ROUTE_NAMES,
+  ROUTES,
+  type Route,
+  type RouteName,
+  takesIdempotencyKey,
+  type UseCases,
+} from '@space/contract';
 import { ACTIONS, type Action, AppError, authorise, type Resource, unreachable } from '@space/core';
+import type { IdempotentCalls } from './idempotency.ts';
 import type { KeyWatch } from './key-watch.ts';
 
 /** The routes that the gate is in front of; the others are open. */
@@ -14,9 +24,11 @@ type AnyUseCase = (caller: Caller, ...rest: unknown[]) => unknown;
 
 export class Gate {
   readonly #keys: KeyWatch;
+  readonly #calls: IdempotentCalls;
 
-  constructor(keys: KeyWatch) {
+  constructor(keys: KeyWatch, calls: IdempotentCalls) {
     this.#keys = keys;
+    this.#calls = calls;
   }
 
   /** The use-cases, each behind the gate. */
@@ -26,7 +38,9 @@ export class Gate {
   }
 
   #guardOne(name: GatedName, useCase: AnyUseCase): AnyUseCase {
-    const { action, response }: Route = ROUTES[name];
+    const route: Route = ROUTES[name];
+    const { action, response } = route;
+    const isOnce = takesIdempotencyKey(route);
     if (action === undefined) throw new Error(`the route ${name} has no action`);
     if (response.kind === 'ndjson') {
       return (caller, ...rest) =>
@@ -35,8 +49,10 @@ export class Gate {
     return async (caller, ...rest) => {
       checkAllowed(caller, action);
       const { signal, leave } = this.#keys.enter(caller.principal.apiKeyId);
+      const inner = { ...caller, signal: AbortSignal.any([caller.signal, signal]) };
       try {
-        return await useCase({ ...caller, signal: AbortSignal.any([caller.signal, signal]) }, ...rest);
+        const work = async () => useCase(inner, ...rest);
+        return await (isOnce ? this.#calls.once(name, inner, rest[0], work) : work());
       } finally {
         leave();
       }

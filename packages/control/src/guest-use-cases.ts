@@ -8,8 +8,9 @@ import {
   SHELL_ARGV,
   SIGNALS,
 } from '@space/contract';
-import { AppError, type FileStatus, type GuestCommand, newId, type SandboxId } from '@space/core';
+import { AppError, type FileStatus, type GuestCommand, newId, type ProcessId, type SandboxId } from '@space/core';
 import { runCommand } from './exec.ts';
+import type { IdempotentCalls } from './idempotency.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox } from './records.ts';
 import { stoppable } from './streams.ts';
@@ -20,14 +21,16 @@ const MAX_WAKES = 3;
 export class GuestUseCases {
   readonly #machinery: Machinery;
   readonly #sandboxes: LifecycleUseCases;
+  readonly #calls: IdempotentCalls;
 
-  constructor(machinery: Machinery, sandboxes: LifecycleUseCases) {
+  constructor(machinery: Machinery, sandboxes: LifecycleUseCases, calls: IdempotentCalls) {
+    this.#calls = calls;
     this.#machinery = machinery;
     this.#sandboxes = sandboxes;
   }
 
   exec(caller: Caller, input: Input<'exec'>): AsyncIterable<ExecEvent> {
-    return stoppable(caller.signal, (signal) => this.#exec({ ...caller, signal }, input));
+    return stoppable(caller.signal, (signal) => this.#execOnce({ ...caller, signal }, input));
   }
 
   async listProcesses(caller: Caller, input: Input<'listProcesses'>): Promise<ProcessList> {
@@ -71,6 +74,26 @@ export class GuestUseCases {
     });
   }
 
+  /** A repetition of the call is told that the command was started, and which process it is. */
+  async *#execOnce(caller: Caller, input: Input<'exec'>): AsyncGenerator<ExecEvent, void> {
+    const { before, started } = await this.#calls.begin('exec', caller, input);
+    if (before !== null) {
+      const { processId } = before as { readonly processId: ProcessId };
+      throw new AppError('already_started', { detail: `The call started ${processId}.`, facts: { processId } });
+    }
+    try {
+      for await (const event of this.#exec(caller, input)) {
+        if (event.kind === 'started') started.resolve({ processId: event.processId });
+        yield event;
+      }
+    } catch (thrown) {
+      started.reject(thrown);
+      throw thrown;
+    } finally {
+      started.reject(new AppError('link_lost', 'The stream was closed before the command started.'));
+    }
+  }
+
   async *#exec(caller: Caller, input: Input<'exec'>): AsyncGenerator<ExecEvent, void> {
     const { node, chance } = this.#machinery.ports;
     const { signal } = caller;
@@ -104,7 +127,7 @@ export class GuestUseCases {
   async #wake(caller: Caller, reference: string): Promise<RecordedSandbox> {
     const { driver, effects } = this.#machinery;
     const { id } = await this.#sandboxes.find(caller, reference);
-    const { sandbox } = await driver.perform(id, 'use', effects.resume(), caller.signal);
+    const { sandbox } = await driver.perform(id, 'use', effects.resume(), caller);
     return sandbox;
   }
 }

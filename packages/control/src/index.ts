@@ -5,7 +5,9 @@
  *
  * Read `driver.ts` first: every lifecycle operation goes through it.
  */
+
 export { createApiKey, type Identity } from './api-keys.ts';
+export type * from './call-records.ts';
 export { type Control, createControl } from './control.ts';
 export { decodeCursor, pageOf } from './page.ts';
 export type { ControlPorts, Logger } from './ports.ts';

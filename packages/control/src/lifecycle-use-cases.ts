@@ -44,19 +44,20 @@ export class LifecycleUseCases {
     this.#pins = pins;
   }
 
-  async createSandbox({ projectId }: Caller, input: Input<'createSandbox'>): Promise<Sandbox> {
+  async createSandbox(caller: Caller, input: Input<'createSandbox'>): Promise<Sandbox> {
+    const { projectId } = caller;
     const own = { projectId, name: input.name ?? null, env: input.env ?? {}, metadata: input.metadata ?? {} };
     if (input.snapshot !== undefined) {
       const snapshot = await this.#pinned(() => findSnapshot(this.#ports.records, projectId, input.snapshot ?? ''));
       const { template, size, vault, sandboxId, id } = snapshot;
       const birth: Birth = { ...own, template, size, vault, forkedFrom: { sandboxId, snapshotId: id } };
-      return viewSandbox(await this.#bearOne(birth).finally(() => this.#pins.unpin(id)));
+      return viewSandbox(await this.#bearOne(birth, caller).finally(() => this.#pins.unpin(id)));
     }
     const template = input.template ?? DEFAULT_TEMPLATE;
     checkTemplate(this.#ports.node, template);
     const { limits } = await this.#ports.node.capabilities();
     const size = checkSize(input.size ?? {}, limits);
-    return viewSandbox(await this.#bearOne({ ...own, template, size, vault: DEFAULT_VAULT, forkedFrom: null }));
+    return viewSandbox(await this.#bearOne({ ...own, template, size, vault: DEFAULT_VAULT, forkedFrom: null }, caller));
   }
 
   async listSandboxes({ projectId }: Caller, input: Input<'listSandboxes'>): Promise<SandboxList> {
@@ -70,26 +71,26 @@ export class LifecycleUseCases {
 
   async deleteSandbox(caller: Caller, input: Input<'deleteSandbox'>): Promise<void> {
     const { id } = await this.find(caller, input.id);
-    await this.#driver.perform(id, 'delete', this.#effects.delete(), caller.signal);
+    await this.#driver.perform(id, 'delete', this.#effects.delete(), caller);
   }
 
   async pauseSandbox(caller: Caller, input: Input<'pauseSandbox'>): Promise<Sandbox> {
     const { id } = await this.find(caller, input.id);
-    const { sandbox } = await this.#driver.perform(id, 'pause', this.#effects.pause(), caller.signal);
+    const { sandbox } = await this.#driver.perform(id, 'pause', this.#effects.pause(), caller);
     await this.#dropSuperseded(id);
     return viewSandbox(sandbox);
   }
 
   async resumeSandbox(caller: Caller, input: Input<'resumeSandbox'>): Promise<Sandbox> {
     const { id } = await this.find(caller, input.id);
-    const { sandbox } = await this.#driver.perform(id, 'resume', this.#effects.resume(), caller.signal);
+    const { sandbox } = await this.#driver.perform(id, 'resume', this.#effects.resume(), caller);
     return viewSandbox(sandbox);
   }
 
   async takeSnapshot(caller: Caller, input: Input<'takeSnapshot'>): Promise<Snapshot> {
     const { id } = await this.find(caller, input.id);
     const effect = this.#effects.snapshot({ name: input.name ?? null, note: input.note ?? null });
-    const { result } = await this.#driver.perform(id, 'snapshot', effect, caller.signal);
+    const { result } = await this.#driver.perform(id, 'snapshot', effect, caller);
     await this.#dropSuperseded(id);
     return viewSnapshot(present(result));
   }
@@ -100,7 +101,7 @@ export class LifecycleUseCases {
       id,
       'rewind',
       this.#effects.rewind(input.to, input.keepPresent),
-      caller.signal,
+      caller,
     );
     await this.#dropSuperseded(id);
     return { sandbox: viewSandbox(sandbox), kept: result ? viewSnapshot(result) : null };
@@ -108,7 +109,7 @@ export class LifecycleUseCases {
 
   async forkSandbox(caller: Caller, input: Input<'forkSandbox'>): Promise<readonly ForkResult[]> {
     const source = await this.find(caller, input.id);
-    const point = await this.#forkPoint(source, input.from, caller.signal);
+    const point = await this.#forkPoint(source, input.from, caller);
     const birth: Birth = {
       projectId: source.projectId,
       name: null,
@@ -120,7 +121,7 @@ export class LifecycleUseCases {
       forkedFrom: { sandboxId: point.sandboxId, snapshotId: point.id },
     };
     const births = Array.from({ length: input.count }, () => birth);
-    const born = await this.#nursery.bear(births).finally(() => this.#pins.unpin(point.id));
+    const born = await this.#nursery.bear(births, caller).finally(() => this.#pins.unpin(point.id));
     const [first] = born;
     if (first !== undefined && 'error' in first && born.every((one) => 'error' in one)) throw first.error;
     return born.map((one) => ('error' in one ? one : { sandbox: viewSandbox(one.sandbox) }));
@@ -132,9 +133,9 @@ export class LifecycleUseCases {
   }
 
   /** Pinned. A past point is used as it is, and the source is not touched. */
-  async #forkPoint(source: RecordedSandbox, from: string | undefined, signal: AbortSignal): Promise<RecordedSnapshot> {
+  async #forkPoint(source: RecordedSandbox, from: string | undefined, caller: Caller): Promise<RecordedSnapshot> {
     if (from !== undefined) return this.#pinned(() => findInTimeline(this.#ports.records, source, from));
-    const { result } = await this.#driver.perform(source.id, 'fork', this.#effects.forkPoint(), signal);
+    const { result } = await this.#driver.perform(source.id, 'fork', this.#effects.forkPoint(), caller);
     return this.#pinned(() => findSnapshot(this.#ports.records, source.projectId, present(result).id));
   }
 
@@ -152,8 +153,8 @@ export class LifecycleUseCases {
     }
   }
 
-  async #bearOne(birth: Birth): Promise<RecordedSandbox> {
-    const [born] = (await this.#nursery.bear([birth])) as readonly [Born];
+  async #bearOne(birth: Birth, caller: Caller): Promise<RecordedSandbox> {
+    const [born] = (await this.#nursery.bear([birth], caller)) as readonly [Born];
     if ('error' in born) throw born.error;
     return born.sandbox;
   }

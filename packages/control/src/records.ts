@@ -14,6 +14,7 @@
  * Trouble with the database is thrown as `unavailable`; the outcome of that call is then unknown.
  */
 import type {
+  ApiKeyId,
   ErrorCode,
   LifecycleState,
   Operation,
@@ -26,6 +27,7 @@ import type {
   SnapshotId,
   VaultName,
 } from '@space/core';
+import type { CallRecords } from './call-records.ts';
 import type { TenantRecords } from './tenant-records.ts';
 
 export interface RecordedSandbox extends LifecycleState {
@@ -70,7 +72,14 @@ export interface NewSandbox
     'id' | 'projectId' | 'name' | 'template' | 'size' | 'vault' | 'env' | 'metadata' | 'forkedFrom'
   > {
   readonly operationId: OperationId;
+  readonly by: Asker | null;
   readonly at: Date;
+}
+
+/** Which request of whom asked for an operation; null: the platform itself. */
+export interface Asker {
+  readonly requestId: string;
+  readonly apiKeyId: ApiKeyId;
 }
 
 /** The call that took it; `rewind`: it holds the state that a rewind left. */
@@ -111,6 +120,7 @@ export interface RecordedOperation {
   readonly kind: Operation;
   readonly epoch: number;
   readonly input: OperationInput;
+  readonly by: Asker | null;
   readonly startedAt: Date;
   readonly endedAt: Date | null;
   readonly outcome: Outcome | null;
@@ -136,6 +146,7 @@ export interface OperationBegin {
   readonly operation: Operation;
   readonly input: OperationInput;
   readonly taking: RecordedSnapshot | null;
+  readonly by: Asker | null;
   readonly at: Date;
 }
 
@@ -198,6 +209,8 @@ export interface Records {
   /** The sandbox after it, or null: superseded, and nothing was changed. Repeating an end that took place is harmless. */
   endOperation(end: OperationEnd): Promise<RecordedSandbox | null>;
   findOperation(id: OperationId): Promise<RecordedOperation | null>;
+  /** Those that a request began, oldest first. */
+  operationsOf(requestId: string): Promise<readonly RecordedOperation[]>;
   /** False: the sandbox is no longer as it was seen. */
   settle(finding: Finding): Promise<boolean>;
 
@@ -218,6 +231,7 @@ export interface Records {
   dropSnapshots(ids: readonly SnapshotId[]): Promise<void>;
 
   readonly tenants: TenantRecords;
+  readonly calls: CallRecords;
   /** Throws `unavailable` when the database does not answer. */
   ping(): Promise<void>;
 }

@@ -16,6 +16,7 @@ import type {
   RecordedSnapshot,
   Records,
 } from '../src/records.ts';
+import { MemoryCalls } from './memory-calls.ts';
 import { MemoryTenants } from './memory-tenants.ts';
 
 export class MemoryRecords implements Records {
@@ -24,6 +25,7 @@ export class MemoryRecords implements Records {
   readonly #snapshots = new Map<string, RecordedSnapshot>();
   readonly #operations = new Map<string, RecordedOperation>();
   readonly tenants = new MemoryTenants(() => this.#turn());
+  readonly calls = new MemoryCalls(() => this.#turn());
 
   async addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
     await this.#turn();
@@ -34,7 +36,7 @@ export class MemoryRecords implements Records {
         if (one.name !== null) throw nameTaken(one.name);
       }
     }
-    for (const { operationId, at, ...rest } of sandboxes) {
+    for (const { operationId, by, at, ...rest } of sandboxes) {
       this.#sandboxes.set(rest.id, {
         ...rest,
         settled: 'absent',
@@ -54,6 +56,7 @@ export class MemoryRecords implements Records {
         'create',
         1,
         rest.forkedFrom ? { from: rest.forkedFrom.snapshotId } : {},
+        by,
         at,
       );
     }
@@ -97,7 +100,7 @@ export class MemoryRecords implements Records {
       updatedAt: at,
     };
     this.#sandboxes.set(seen.id, begun);
-    this.#startJournal(seen.id, begin.operationId, begin.operation, begun.epoch, begin.input, at);
+    this.#startJournal(seen.id, begin.operationId, begin.operation, begun.epoch, begin.input, begin.by, at);
     if (taking !== null) this.#snapshots.set(taking.id, taking);
     return begun;
   }
@@ -130,6 +133,11 @@ export class MemoryRecords implements Records {
   async findOperation(id: RecordedOperation['id']): Promise<RecordedOperation | null> {
     await this.#turn();
     return this.#operations.get(id) ?? null;
+  }
+
+  async operationsOf(requestId: string): Promise<readonly RecordedOperation[]> {
+    await this.#turn();
+    return [...this.#operations.values()].filter((one) => one.by?.requestId === requestId);
   }
 
   async settle({ seen, settled, changes, at }: Finding): Promise<boolean> {
@@ -223,6 +231,7 @@ export class MemoryRecords implements Records {
     kind: RecordedOperation['kind'],
     epoch: number,
     input: RecordedOperation['input'],
+    by: RecordedOperation['by'],
     startedAt: Date,
   ): void {
     this.#operations.set(id, {
@@ -231,6 +240,7 @@ export class MemoryRecords implements Records {
       kind,
       epoch,
       input,
+      by,
       startedAt,
       endedAt: null,
       outcome: null,

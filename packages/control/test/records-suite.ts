@@ -40,6 +40,7 @@ function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
     metadata: { team: 'x' },
     forkedFrom: null,
     operationId: operationId(),
+    by: null,
     at: tick(),
     ...changes,
   };
@@ -67,7 +68,7 @@ function newSnapshot(owner: SandboxId, changes: Partial<RecordedSnapshot> = {}):
 }
 
 function beginOf(seen: RecordedSandbox, operation: Operation, changes: Partial<OperationBegin> = {}): OperationBegin {
-  return { seen, operation, operationId: operationId(), input: {}, taking: null, at: tick(), ...changes };
+  return { seen, operation, operationId: operationId(), input: {}, taking: null, by: null, at: tick(), ...changes };
 }
 
 function endOf(begun: RecordedSandbox, changes: Partial<OperationEnd> = {}): OperationEnd {
@@ -331,6 +332,19 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
         there.id,
       ]);
       expect((await records.listSnapshots({ projectId: other, limit: 10 })).items).toEqual([b]);
+    });
+
+    it('knows which operations a request began', async () => {
+      const by = { requestId: 'req_1', apiKeyId: newId('apiKey', chance) };
+      const fresh = await running({ by });
+      const begun = sure(await records.beginOperation(beginOf(fresh, 'pause', { by })));
+      await records.endOperation(endOf(begun, { settled: 'paused' }));
+      await running({ by: { ...by, requestId: 'req_2' } });
+      const found = await records.operationsOf('req_1');
+      expect(found).toMatchObject([
+        { kind: 'create', sandboxId: fresh.id, by, outcome: 'ok' },
+        { kind: 'pause', sandboxId: fresh.id, by, outcome: 'ok' },
+      ]);
     });
 
     it('finds nothing by ids that were never used', async () => {

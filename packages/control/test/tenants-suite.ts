@@ -59,7 +59,10 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
       expect(await tenants.firstProject(organisation.id)).toEqual(project);
       expect(await tenants.findApiKeyByDigest(key.sha256)).toMatchObject({ id: key.id, roles: ['admin'] });
       await expect(newOrganisation('acme')).rejects.toMatchObject({ code: 'name_taken' });
-      expect((await tenants.listOrganisations(FIRST)).items.map(({ name }) => name)).toEqual(['acme', 'default']);
+      expect((await tenants.listOrganisations(FIRST)).items.map(({ name }) => name).toSorted()).toEqual([
+        'acme',
+        'default',
+      ]);
     });
 
     it('find a project in its own organisation only', async () => {

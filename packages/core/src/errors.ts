@@ -88,6 +88,18 @@ export const ERRORS = {
     title: 'It is the last key of an admin of the organisation',
     nextStep: 'Make another admin key first.',
   },
+  idempotency_conflict: {
+    status: 409,
+    retry: 'never',
+    title: 'The idempotency key was used for another call',
+    nextStep: 'Use a new key for each call; repeat a call with its own key and the same input.',
+  },
+  already_started: {
+    status: 409,
+    retry: 'never',
+    title: 'The command was started already, by the same call',
+    nextStep: 'It is not started again. List the processes of the sandbox to see whether it still runs.',
+  },
   snapshot_in_use: {
     status: 409,
     retry: 'never',

@@ -32,7 +32,7 @@ import type { Call, CallServer } from './call.ts';
 import { FailedAttempts } from './failed-attempts.ts';
 import { createHostCheck } from './hosts.ts';
 import { InFlight } from './in-flight.ts';
-import { checkBodyIsWanted, readInput } from './input.ts';
+import { checkBodyIsWanted, idempotencyKeyIn, readInput } from './input.ts';
 import * as limits from './limits.ts';
 import { createNodeServer, type Tls } from './node-server.ts';
 import { noSuchRoute } from './not-found.ts';
@@ -194,8 +194,14 @@ async function answer<N extends RouteName>(name: N, call: Call<N>, reply: Fastif
   }
 }
 
-function callerOf({ identity, id, gone }: FastifyRequest): Caller {
-  return { ...(identity ?? NOBODY), requestId: id, signal: gone ?? AbortSignal.abort() };
+function callerOf({ identity, id, gone, raw }: FastifyRequest): Caller {
+  const key = idempotencyKeyIn(raw);
+  return {
+    ...(identity ?? NOBODY),
+    ...(key === undefined ? {} : { idempotencyKey: key }),
+    requestId: id,
+    signal: gone ?? AbortSignal.abort(),
+  };
 }
 
 /** The caller of open routes, whose answers depend on nobody: it may do nothing. */

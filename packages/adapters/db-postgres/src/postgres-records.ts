@@ -1,5 +1,6 @@
 /** The records port in PostgreSQL. Each method is one transaction; each compare-and-set is one `update … where`. */
 import {
+  type CallRecords,
   decodeCursor,
   type Finding,
   type NewSandbox,
@@ -26,8 +27,9 @@ import {
 import { type ExpressionBuilder, type Kysely, sql, type Transaction } from 'kysely';
 import type { Database } from './database.ts';
 import { translated } from './errors.ts';
+import { PostgresCalls } from './postgres-calls.ts';
 import { PostgresTenants } from './postgres-tenants.ts';
-import { changesOf, operationOf, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
+import { changesOf, operationOf, rowOfBy, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
 import type { Tables } from './schema.ts';
 
 export function createPostgresRecords({ db }: Database): Records {
@@ -36,11 +38,13 @@ export function createPostgresRecords({ db }: Database): Records {
 
 class PostgresRecords implements Records {
   readonly tenants: TenantRecords;
+  readonly calls: CallRecords;
   readonly #db: Kysely<Tables>;
 
   constructor(db: Kysely<Tables>) {
     this.#db = db;
     this.tenants = new PostgresTenants(db);
+    this.calls = new PostgresCalls(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
@@ -50,12 +54,13 @@ class PostgresRecords implements Records {
       await tx
         .insertInto('operations')
         .values(
-          sandboxes.map(({ id, operationId, forkedFrom, at }) => ({
+          sandboxes.map(({ id, operationId, forkedFrom, by, at }) => ({
             id: operationId,
             sandbox_id: id,
             kind: 'create' as const,
             epoch: 1,
             input: JSON.stringify(forkedFrom === null ? {} : { from: forkedFrom.snapshotId }),
+            ...rowOfBy(by),
             started_at: at,
           })),
         )
@@ -108,7 +113,15 @@ class PostgresRecords implements Records {
     });
   }
 
-  beginOperation({ seen, operationId, operation, input, taking, at }: OperationBegin): Promise<RecordedSandbox | null> {
+  beginOperation({
+    seen,
+    operationId,
+    operation,
+    input,
+    taking,
+    by,
+    at,
+  }: OperationBegin): Promise<RecordedSandbox | null> {
     return this.#transaction(async (tx) => {
       const row = await tx
         .updateTable('sandboxes')
@@ -125,7 +138,7 @@ class PostgresRecords implements Records {
         await tx.updateTable('operations').set(superseded).where('id', '=', seen.operationId).execute();
       }
       const { id, epoch } = row;
-      const journal = { id: operationId, sandbox_id: id, kind: operation, epoch, started_at: at };
+      const journal = { id: operationId, sandbox_id: id, kind: operation, epoch, ...rowOfBy(by), started_at: at };
       await tx
         .insertInto('operations')
         .values({ ...journal, input: JSON.stringify(input) })
@@ -164,6 +177,13 @@ class PostgresRecords implements Records {
     return translated(async () => {
       const row = await this.#db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirst();
       return row === undefined ? null : operationOf(row);
+    });
+  }
+
+  operationsOf(requestId: string): Promise<readonly RecordedOperation[]> {
+    return translated(async () => {
+      const begun = this.#db.selectFrom('operations').selectAll().where('request_id', '=', requestId);
+      return (await begun.orderBy('started_at').orderBy('epoch').execute()).map(operationOf);
     });
   }
 
@@ -271,7 +291,7 @@ class PostgresRecords implements Records {
 /** An id is never used again, so its row stays; nothing of the tenant does. */
 const TOMBSTONE = { env: '{}', metadata: '{}', crash_detail: null, crash_at: null };
 
-function rowOfNewSandbox({ projectId, operationId, forkedFrom, at, size, env, metadata, ...rest }: NewSandbox) {
+function rowOfNewSandbox({ projectId, by: _, operationId, forkedFrom, at, size, env, metadata, ...rest }: NewSandbox) {
   return {
     ...rest,
     project_id: projectId,

@@ -1,4 +1,4 @@
-import { recordsSuite, tenantsSuite } from '@space/control/testing';
+import { callsSuite, recordsSuite, tenantsSuite } from '@space/control/testing';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import { sql } from 'kysely';
 import { afterAll, beforeAll } from 'vitest';
@@ -24,7 +24,7 @@ afterAll(async () => {
 }, 60_000);
 
 const open = async () => {
-  await sql`truncate sandboxes, snapshots, operations, api_keys`.execute(database.db);
+  await sql`truncate sandboxes, snapshots, operations, api_keys, calls`.execute(database.db);
   await sql`delete from projects where id <> ${DEFAULT_PROJECT}`.execute(database.db);
   await sql`delete from organisations where id <> ${DEFAULT_ORGANISATION}`.execute(database.db);
   return createPostgresRecords(database);
@@ -32,3 +32,4 @@ const open = async () => {
 
 recordsSuite('in PostgreSQL', open);
 tenantsSuite('in PostgreSQL', open);
+callsSuite('in PostgreSQL', open);

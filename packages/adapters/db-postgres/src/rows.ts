@@ -105,11 +105,20 @@ export function operationOf(row: Selectable<OperationTable>): RecordedOperation 
     kind: row.kind,
     epoch: row.epoch,
     input: row.input,
+    by: byOf(row),
     startedAt: row.started_at,
     endedAt: row.ended_at,
     outcome: row.outcome,
     errorCode: row.error_code,
   };
+}
+
+function byOf({ request_id: requestId, api_key_id: apiKeyId }: Selectable<OperationTable>): RecordedOperation['by'] {
+  return requestId === null || apiKeyId === null ? null : { requestId, apiKeyId: apiKeyId as ApiKeyId };
+}
+
+export function rowOfBy(by: RecordedOperation['by']) {
+  return { request_id: by?.requestId ?? null, api_key_id: by?.apiKeyId ?? null };
 }
 
 export function organisationOf({ id, name, operator, created_at: createdAt }: OrganisationRow): RecordedOrganisation {

@@ -57,6 +57,8 @@ export interface OperationTable {
   kind: Operation;
   epoch: number;
   input: Json<OperationInput>;
+  request_id: string | null;
+  api_key_id: string | null;
   started_at: Date;
   ended_at: Date | null;
   outcome: Outcome | null;
@@ -91,11 +93,23 @@ interface ApiKeyTable {
   revoked_at: Date | null;
 }
 
+interface CallTable {
+  api_key_id: string;
+  idempotency_key: string;
+  route: string;
+  digest: string;
+  request_id: string;
+  owner: string;
+  answer: string | null;
+  at: Date;
+}
+
 export interface Tables {
   sandboxes: SandboxTable;
   snapshots: SnapshotTable;
   operations: OperationTable;
   api_keys: ApiKeyTable;
+  calls: CallTable;
   organisations: OrganisationTable;
   projects: ProjectTable;
 }
@@ -242,6 +256,25 @@ export const MIGRATIONS: Record<string, Migration> = {
           alter column roles set not null`.execute(db);
       await sql`create unique index api_keys_sha256 on api_keys (sha256)`.execute(db);
       await sql`create index api_keys_organisation on api_keys (organisation_id, created_at desc, id desc)`.execute(db);
+    },
+  },
+  '0003_calls': {
+    async up(db) {
+      await sql`alter table operations add column request_id text, add column api_key_id text`.execute(db);
+      await sql`create index operations_request on operations (request_id) where request_id is not null`.execute(db);
+      await sql`
+        create table calls (
+          api_key_id text not null,
+          idempotency_key text not null,
+          route text not null,
+          digest text not null,
+          request_id text not null,
+          owner text not null,
+          answer text,
+          at timestamptz(3) not null,
+          primary key (api_key_id, idempotency_key)
+        )`.execute(db);
+      await sql`create index calls_at on calls (at)`.execute(db);
     },
   },
 };
