@@ -37,6 +37,7 @@ function kindOf(name: RouteName): IdKind {
   if (path.startsWith('/v1/snapshots/{id}')) return 'snapshot';
   if (path.startsWith('/v1/projects/{id}')) return 'project';
   if (path.startsWith('/v1/keys/{id}')) return 'apiKey';
+  if (path.startsWith('/v1/operations/{id}')) return 'operation';
   throw new Error(`say here what the id in ${path} names`);
 }
 
@@ -65,6 +66,7 @@ describe('tenants', () => {
     const developer = await world.ask(key, 'POST', '/v1/keys', { roles: ['developer'] });
     const sandbox = await world.ask(key, 'POST', '/v1/sandboxes', { name });
     const snapshot = await world.ask(key, 'POST', `/v1/sandboxes/${sandbox.id}/snapshots`, { name });
+    const { operations } = await world.ask(key, 'GET', '/v1/operations');
     return {
       key,
       owns: {
@@ -72,6 +74,7 @@ describe('tenants', () => {
         snapshot: [snapshot.id, name],
         project: [project.id, name],
         apiKey: [developer.id],
+        operation: [operations[0].id],
       },
     };
   }
@@ -97,7 +100,7 @@ describe('tenants', () => {
       `/v1/sandboxes/${sandbox[0]}/snapshots`,
       `/v1/snapshots/${snapshot[0]}`,
     ];
-    const lists = ['/v1/sandboxes', '/v1/snapshots', '/v1/projects', '/v1/keys'];
+    const lists = ['/v1/operations', '/v1/sandboxes', '/v1/snapshots', '/v1/projects', '/v1/keys'];
     return Promise.all([...paths, ...lists].map((path) => world.ask(a.key, 'GET', path)));
   }
 

@@ -27,3 +27,6 @@ export const MAX_PATH_LENGTH = 4095;
 
 export const DEFAULT_PAGE_SIZE = 100;
 export const MAX_PAGE_SIZE = 1000;
+
+/** How long a call may ask to wait for the end of an operation. */
+export const MAX_WAIT_SECONDS = 60;

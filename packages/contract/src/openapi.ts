@@ -7,12 +7,14 @@ import { z } from 'zod';
 import { type ProblemCode, problemKindOf } from './problem-codes.ts';
 import { type Route, takesIdempotencyKey } from './route.ts';
 import { COMMON_ERRORS, ROUTE_NAMES, ROUTES } from './routes.ts';
-import { problem } from './schemas/index.ts';
+import { operation, problem } from './schemas/index.ts';
 
 type Json = Record<string, unknown>;
 
 /** Names the project that a request means. */
 export const PROJECT_HEADER_NAME = 'X-Space-Project';
+/** How the caller wants to be answered. */
+export const PREFER_HEADER_NAME = 'Prefer';
 /** Names the call. */
 export const IDEMPOTENCY_HEADER_NAME = 'Idempotency-Key';
 
@@ -69,6 +71,14 @@ const PROJECT_HEADER: Json = {
   schema: { type: 'string' },
 };
 
+const PREFER_HEADER: Json = {
+  name: PREFER_HEADER_NAME,
+  in: 'header',
+  required: false,
+  description: '`respond-async`: answer with 202 and the operation as soon as it has begun.',
+  schema: { type: 'string' },
+};
+
 const IDEMPOTENCY_HEADER: Json = {
   name: IDEMPOTENCY_HEADER_NAME,
   in: 'header',
@@ -85,6 +95,7 @@ function parametersOf(route: Route, components: Components): Json {
     ...parametersIn('query', components.schemaOf(route.query)),
     ...(route.action !== undefined && ACTIONS[route.action] === 'project' ? [PROJECT_HEADER] : []),
     ...(takesIdempotencyKey(route) ? [IDEMPOTENCY_HEADER] : []),
+    ...(route.async ? [PREFER_HEADER] : []),
   ];
   return parameters.length === 0 ? {} : { parameters };
 }
@@ -114,9 +125,18 @@ function responsesOf(route: Route, components: Components): Json {
   const success = successOf(route, components);
   return {
     [route.status]: success,
+    ...(route.async ? { 202: acceptedOf(components) } : {}),
     ...(route.otherStatus === undefined ? {} : { [route.otherStatus]: success }),
     ...(route.response.kind === 'bytes' ? { 206: { ...success, description: 'The range that was asked for.' } } : {}),
     ...problemsOf(route, components),
+  };
+}
+
+function acceptedOf(components: Components): Json {
+  return {
+    description: 'With `Prefer: respond-async`: the operation, which has begun and goes on.',
+    headers: { Location: { description: 'Where to get the operation.', schema: { type: 'string' } } },
+    content: { 'application/json': { schema: components.schemaOf(operation) } },
   };
 }
 

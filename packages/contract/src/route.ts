@@ -36,6 +36,8 @@ interface RouteFields {
   readonly body: RequestBody;
   readonly response: ResponseBody;
   readonly status: number;
+  /** Whether it begins an operation, and can be answered with that (202) before it has ended. */
+  readonly async?: true;
   /** A second status that carries the same response, e.g. 503 of a server that is not ready. */
   readonly otherStatus?: number;
   /** Beside those that any route can answer (`COMMON_ERRORS`). */

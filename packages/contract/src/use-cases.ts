@@ -10,13 +10,15 @@
  * - The caller's signal aborts when nobody waits for the answer any longer. Streams then end. A lifecycle operation that
  *   has begun goes on to its end.
  */
-import type { AppError, FileStatus, Principal, ProcessEvent, ProcessExit, ProjectId } from '@space/core';
+import type { AppError, FileStatus, OperationId, Principal, ProcessEvent, ProcessExit, ProjectId } from '@space/core';
 import type {
   ApiKeyList,
   Capabilities,
   CreatedApiKey,
   CreatedOrganisation,
   Input,
+  Operation,
+  OperationList,
   OrganisationList,
   ProcessList,
   Project,
@@ -40,6 +42,8 @@ export interface Caller {
   /** Names the request in logs and in problems. */
   readonly requestId: string;
   readonly signal: AbortSignal;
+  /** Told of each operation that the call begins, once it is journalled. */
+  readonly onOperation?: (id: OperationId) => void;
 }
 
 /** Events of a command, ending with `exited`; a stream that cannot end so throws (`vm_lost`, `link_lost`, …). */
@@ -95,6 +99,9 @@ export interface UseCases {
   listSnapshots(caller: Caller, input: Input<'listSnapshots'>): Promise<SnapshotList>;
   getSnapshot(caller: Caller, input: Input<'getSnapshot'>): Promise<Snapshot>;
   deleteSnapshot(caller: Caller, input: Input<'deleteSnapshot'>): Promise<void>;
+
+  listOperations(caller: Caller, input: Input<'listOperations'>): Promise<OperationList>;
+  getOperation(caller: Caller, input: Input<'getOperation'>): Promise<Operation>;
 
   listProjects(caller: Caller, input: Input<'listProjects'>): Promise<ProjectList>;
   createProject(caller: Caller, input: Input<'createProject'>): Promise<Project>;

@@ -40,6 +40,7 @@ export class Nursery {
     const own = recorded.map(({ operationId }) => this.#driver.own(operationId));
     try {
       await records.addSandboxes(recorded);
+      for (const { operationId } of recorded) caller.onOperation?.(operationId);
       return await mapInParallel(recorded, PARALLEL_STARTS, (newOne) => this.#start(newOne));
     } finally {
       for (const disown of own) disown();

@@ -13,6 +13,7 @@ import { GuestUseCases } from './guest-use-cases.ts';
 import { IdempotentCalls } from './idempotency.ts';
 import { KeyWatch } from './key-watch.ts';
 import { LifecycleUseCases } from './lifecycle-use-cases.ts';
+import { OperationUseCases } from './operation-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
 import { type ReconcileReport, Reconciler } from './reconcile.ts';
 import { Retracer } from './retrace.ts';
@@ -48,6 +49,7 @@ export function createControl(ports: ControlPorts): Control {
   const sandboxes = new LifecycleUseCases(machinery);
   const guests = new GuestUseCases(machinery, sandboxes, calls);
   const snapshots = new SnapshotUseCases(machinery, sandboxes);
+  const operations = new OperationUseCases(ports);
   const tenants = new TenantUseCases(ports, keys);
   const watch = new Watch(ports, reconciler, driver, calls);
 
@@ -74,6 +76,8 @@ export function createControl(ports: ControlPorts): Control {
     deleteSnapshot: (caller, input) => snapshots.deleteSnapshot(caller, input),
     listTemplates: (caller, input) => snapshots.listTemplates(caller, input),
     getCapabilities: (caller, input) => snapshots.getCapabilities(caller, input),
+    listOperations: (caller, input) => operations.listOperations(caller, input),
+    getOperation: (caller, input) => operations.getOperation(caller, input),
     listProjects: (caller, input) => tenants.listProjects(caller, input),
     createProject: (caller, input) => tenants.createProject(caller, input),
     getProject: (caller, input) => tenants.getProject(caller, input),

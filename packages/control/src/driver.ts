@@ -213,6 +213,7 @@ export class Driver {
         at: new Date(this.#ports.clock.now()),
       });
       if (begun === null) return { kind: 'again' };
+      caller?.onOperation?.(operationId);
       return { kind: 'begun', ended: this.#carryOut(begun, plan, (sandbox) => effect.run(sandbox, plan)) };
     } finally {
       disown();

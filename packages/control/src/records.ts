@@ -116,6 +116,7 @@ export interface SnapshotTimings {
 
 export interface RecordedOperation {
   readonly id: OperationId;
+  readonly projectId: ProjectId;
   readonly sandboxId: SandboxId;
   readonly kind: Operation;
   readonly epoch: number;
@@ -211,6 +212,14 @@ export interface Records {
   findOperation(id: OperationId): Promise<RecordedOperation | null>;
   /** Those that a request began, oldest first. */
   operationsOf(requestId: string): Promise<readonly RecordedOperation[]>;
+  /** Newest first. */
+  listOperations(
+    page: PageRequest & {
+      readonly projectId: ProjectId;
+      readonly sandboxId?: SandboxId;
+      readonly requestId?: string;
+    },
+  ): Promise<Page<RecordedOperation>>;
   /** False: the sandbox is no longer as it was seen. */
   settle(finding: Finding): Promise<boolean>;
 

@@ -2,8 +2,8 @@
  * The one place where what a caller names becomes a record. Everything is looked up in the caller's project: an object of
  * another project, one that is deleted and one that never was are the same, `not_found` in the same words.
  */
-import { AppError, type ProjectId, parseId } from '@space/core';
-import type { RecordedSandbox, RecordedSnapshot, Records } from './records.ts';
+import { AppError, type OperationId, type ProjectId, parseId } from '@space/core';
+import type { RecordedOperation, RecordedSandbox, RecordedSnapshot, Records } from './records.ts';
 
 /** By id or name. */
 export async function findSandbox(records: Records, projectId: ProjectId, reference: string): Promise<RecordedSandbox> {
@@ -25,6 +25,18 @@ export async function findSnapshot(
   const found = await (id === undefined ? records.findSnapshotByName(projectId, reference) : records.findSnapshot(id));
   if (found === null || found.projectId !== projectId || found.state === 'taking') {
     throw new AppError('not_found', `There is no snapshot "${reference}".`);
+  }
+  return found;
+}
+
+export async function findOperation(
+  records: Records,
+  projectId: ProjectId,
+  id: OperationId,
+): Promise<RecordedOperation> {
+  const found = await records.findOperation(id);
+  if (found === null || found.projectId !== projectId) {
+    throw new AppError('not_found', `There is no operation "${id}".`);
   }
   return found;
 }

@@ -1,7 +1,7 @@
 /** Records as the contract shows them. */
-import type { ApiKey, Organisation, Project, Sandbox, SandboxDetail, Snapshot } from '@space/contract';
-import { AppError, statusOf } from '@space/core';
-import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { ApiKey, Operation, Organisation, Project, Sandbox, SandboxDetail, Snapshot } from '@space/contract';
+import { AppError, ERRORS, statusOf } from '@space/core';
+import type { Outcome, RecordedOperation, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import type { RecordedApiKey, RecordedOrganisation, RecordedProject } from './tenant-records.ts';
 
 export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
@@ -52,5 +52,28 @@ export function viewApiKey({ id, name, prefix, roles, projectId, createdAt, revo
     project: projectId,
     createdAt: createdAt.toISOString(),
     revokedAt: revokedAt?.toISOString() ?? null,
+  };
+}
+
+const STATES = {
+  ok: 'succeeded',
+  failed: 'failed',
+  superseded: 'superseded',
+  interrupted: 'interrupted',
+} as const satisfies Record<Outcome, Operation['state']>;
+
+export function viewOperation(recorded: RecordedOperation): Operation {
+  const { id, kind, sandboxId, by, outcome, errorCode, startedAt, endedAt } = recorded;
+  const failure = errorCode === null ? null : ERRORS[errorCode];
+  return {
+    id,
+    kind,
+    sandboxId,
+    requestId: by?.requestId ?? null,
+    state: outcome === null ? 'running' : STATES[outcome],
+    startedAt: startedAt.toISOString(),
+    endedAt: endedAt?.toISOString() ?? null,
+    error:
+      errorCode === null || failure === null ? null : { code: errorCode, title: failure.title, retry: failure.retry },
   };
 }

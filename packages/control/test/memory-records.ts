@@ -140,6 +140,20 @@ export class MemoryRecords implements Records {
     return [...this.#operations.values()].filter((one) => one.by?.requestId === requestId);
   }
 
+  async listOperations(
+    page: PageRequest & { readonly projectId: ProjectId; readonly sandboxId?: SandboxId; readonly requestId?: string },
+  ): Promise<Page<RecordedOperation>> {
+    await this.#turn();
+    const { projectId, sandboxId, requestId } = page;
+    const asked = [...this.#operations.values()].filter(
+      (one) =>
+        one.projectId === projectId &&
+        (sandboxId === undefined || one.sandboxId === sandboxId) &&
+        (requestId === undefined || one.by?.requestId === requestId),
+    );
+    return paginate(asked, page, (one) => one.startedAt);
+  }
+
   async settle({ seen, settled, changes, at }: Finding): Promise<boolean> {
     await this.#turn();
     const now = this.#sandboxes.get(seen.id);
@@ -234,8 +248,11 @@ export class MemoryRecords implements Records {
     by: RecordedOperation['by'],
     startedAt: Date,
   ): void {
+    const projectId = this.#sandboxes.get(sandboxId)?.projectId;
+    if (projectId === undefined) throw new Error('an operation has a sandbox');
     this.#operations.set(id, {
       id,
+      projectId,
       sandboxId,
       kind,
       epoch,

@@ -347,6 +347,24 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       ]);
     });
 
+    it('lists operations of a project, of a sandbox and of a request, newest first', async () => {
+      const by = { requestId: 'req_3', apiKeyId: newId('apiKey', chance) };
+      const one = await running({ by });
+      const two = await running();
+      await records.beginOperation(beginOf(one, 'pause'));
+      const list = async (narrow: { sandboxId?: SandboxId; requestId?: string }) =>
+        (await records.listOperations({ projectId: DEFAULT_PROJECT, limit: 10, ...narrow })).items;
+      expect((await list({})).map(({ kind, sandboxId }) => [kind, sandboxId])).toEqual([
+        ['pause', one.id],
+        ['create', two.id],
+        ['create', one.id],
+      ]);
+      expect((await list({ sandboxId: one.id })).map(({ kind }) => kind)).toEqual(['pause', 'create']);
+      expect((await list({ requestId: 'req_3' })).map(({ sandboxId }) => sandboxId)).toEqual([one.id]);
+      const other = newId('project', chance);
+      expect((await records.listOperations({ projectId: other, limit: 10 })).items).toEqual([]);
+    });
+
     it('finds nothing by ids that were never used', async () => {
       expect(await records.findSandbox(sandboxId())).toBeNull();
       expect(await records.findSnapshot(snapshotId())).toBeNull();

@@ -9,7 +9,7 @@ import { sendEvents } from './ndjson.ts';
 import { toExecWireEvent, toFileEntry } from './wire.ts';
 
 /** The body of the answer; or, when the answer was streamed, nothing. */
-type Answer = { readonly body?: unknown; readonly status?: number } | 'streamed';
+export type Answer = { readonly body?: unknown; readonly status?: number } | 'streamed';
 
 type Answers = { readonly [N in RouteName]: (call: Call<N>) => Promise<Answer> };
 
@@ -56,6 +56,9 @@ export const ANSWERS: Answers = {
     await useCases.deleteSnapshot(caller, input);
     return {};
   },
+
+  listOperations: async ({ useCases, caller, input }) => ({ body: await useCases.listOperations(caller, input) }),
+  getOperation: async ({ useCases, caller, input }) => ({ body: await useCases.getOperation(caller, input) }),
 
   listProjects: async ({ useCases, caller, input }) => ({ body: await useCases.listProjects(caller, input) }),
   createProject: async ({ useCases, caller, input }) => ({ body: await useCases.createProject(caller, input) }),

@@ -15,6 +15,7 @@ import {
   ROUTES,
   type Route,
   type RouteName,
+  schemas,
   type UseCases,
 } from '@space/contract';
 import { type ApiKeyId, DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
@@ -26,7 +27,7 @@ import Fastify, {
   LogController,
 } from 'fastify';
 import type { Logger } from 'pino';
-import { ANSWERS } from './answers.ts';
+import { ANSWERS, type Answer } from './answers.ts';
 import { type Authenticate, type Identity, identify } from './auth.ts';
 import type { Call, CallServer } from './call.ts';
 import { FailedAttempts } from './failed-attempts.ts';
@@ -38,6 +39,7 @@ import { createNodeServer, type Tls } from './node-server.ts';
 import { noSuchRoute } from './not-found.ts';
 import { ClientGone } from './outgoing.ts';
 import { answerClientError, explain, sendProblem, translate } from './problems.ts';
+import { answerAsync, prefersAsync } from './respond-async.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -181,9 +183,10 @@ function bindRoute<N extends RouteName>(app: FastifyInstance, options: HttpServe
 async function answer<N extends RouteName>(name: N, call: Call<N>, reply: FastifyReply): Promise<FastifyReply> {
   const { caller, server } = call;
   try {
-    const answered = await ANSWERS[name](call);
+    const route: Route = ROUTES[name];
+    const answered = await (prefersAsync(route, call) ? answerAsync(call, ANSWERS[name]) : ANSWERS[name](call));
     if (answered === 'streamed') return reply.hijack();
-    checkAnswer(name, answered.body, server);
+    checkAnswer(name, answered, server);
     return reply.code(answered.status ?? ROUTES[name].status).send(answered.body);
   } catch (error) {
     if (!reply.raw.headersSent) throw error;
@@ -225,10 +228,11 @@ function startInterim({ request, response }: Call<RouteName>, interimMs: number)
   return () => clearInterval(timer);
 }
 
-function checkAnswer(name: RouteName, body: unknown, { onBreach }: CallServer): void {
+function checkAnswer(name: RouteName, { body, status }: Exclude<Answer, 'streamed'>, { onBreach }: CallServer): void {
   const route: Route = ROUTES[name];
   if (onBreach === undefined || route.response.kind !== 'json') return;
-  const result = route.response.schema.safeParse(body);
+  const schema = status === 202 ? schemas.operation : route.response.schema;
+  const result = schema.safeParse(body);
   if (!result.success) onBreach(`${name}: ${result.error.message}`);
 }
 

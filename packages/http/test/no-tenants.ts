@@ -2,6 +2,12 @@
 import { AppError } from '@space/core';
 
 export class NoTenants {
+  listOperations(): Promise<never> {
+    return refuse();
+  }
+  getOperation(): Promise<never> {
+    return refuse();
+  }
   listProjects(): Promise<never> {
     return refuse();
   }

@@ -54,9 +54,10 @@ class PostgresRecords implements Records {
       await tx
         .insertInto('operations')
         .values(
-          sandboxes.map(({ id, operationId, forkedFrom, by, at }) => ({
+          sandboxes.map(({ id, projectId, operationId, forkedFrom, by, at }) => ({
             id: operationId,
             sandbox_id: id,
+            project_id: projectId,
             kind: 'create' as const,
             epoch: 1,
             input: JSON.stringify(forkedFrom === null ? {} : { from: forkedFrom.snapshotId }),
@@ -138,7 +139,15 @@ class PostgresRecords implements Records {
         await tx.updateTable('operations').set(superseded).where('id', '=', seen.operationId).execute();
       }
       const { id, epoch } = row;
-      const journal = { id: operationId, sandbox_id: id, kind: operation, epoch, ...rowOfBy(by), started_at: at };
+      const journal = {
+        id: operationId,
+        sandbox_id: id,
+        project_id: row.project_id,
+        kind: operation,
+        epoch,
+        ...rowOfBy(by),
+        started_at: at,
+      };
       await tx
         .insertInto('operations')
         .values({ ...journal, input: JSON.stringify(input) })
@@ -184,6 +193,26 @@ class PostgresRecords implements Records {
     return translated(async () => {
       const begun = this.#db.selectFrom('operations').selectAll().where('request_id', '=', requestId);
       return (await begun.orderBy('started_at').orderBy('epoch').execute()).map(operationOf);
+    });
+  }
+
+  listOperations(
+    page: PageRequest & { readonly projectId: ProjectId; readonly sandboxId?: SandboxId; readonly requestId?: string },
+  ): Promise<Page<RecordedOperation>> {
+    return translated(async () => {
+      const { projectId, sandboxId, requestId, limit, cursor } = page;
+      let query = this.#db.selectFrom('operations').selectAll().where('project_id', '=', projectId);
+      if (sandboxId !== undefined) query = query.where('sandbox_id', '=', sandboxId);
+      if (requestId !== undefined) query = query.where('request_id', '=', requestId);
+      if (cursor !== undefined) {
+        const { at, id } = decodeCursor(cursor);
+        query = query.where(sql<boolean>`(started_at, id) < (${at}, ${id})`);
+      }
+      const ordered = query
+        .orderBy('started_at', 'desc')
+        .orderBy('id', 'desc')
+        .limit(limit + 1);
+      return pageOf((await ordered.execute()).map(operationOf), limit, (one) => one.startedAt);
     });
   }
 

@@ -101,6 +101,7 @@ export function rowOfSnapshot(snapshot: RecordedSnapshot): NewSnapshotRow {
 export function operationOf(row: Selectable<OperationTable>): RecordedOperation {
   return {
     id: row.id as OperationId,
+    projectId: row.project_id as ProjectId,
     sandboxId: row.sandbox_id as SandboxId,
     kind: row.kind,
     epoch: row.epoch,

@@ -57,6 +57,7 @@ export interface OperationTable {
   kind: Operation;
   epoch: number;
   input: Json<OperationInput>;
+  project_id: string;
   request_id: string | null;
   api_key_id: string | null;
   started_at: Date;
@@ -275,6 +276,16 @@ export const MIGRATIONS: Record<string, Migration> = {
           primary key (api_key_id, idempotency_key)
         )`.execute(db);
       await sql`create index calls_at on calls (at)`.execute(db);
+    },
+  },
+  '0004_operations': {
+    async up(db) {
+      await sql`alter table operations add column project_id text, alter column id type text collate "C"`.execute(db);
+      await sql`
+        update operations set project_id = sandboxes.project_id
+        from sandboxes where sandboxes.id = operations.sandbox_id`.execute(db);
+      await sql`alter table operations alter column project_id set not null`.execute(db);
+      await sql`create index operations_project on operations (project_id, started_at desc, id desc)`.execute(db);
     },
   },
 };

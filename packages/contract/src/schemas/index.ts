@@ -2,6 +2,7 @@
 export * from './exec.ts';
 export * from './fields.ts';
 export * from './files.ts';
+export * from './operation.ts';
 export * from './platform.ts';
 export * from './problem.ts';
 export * from './sandbox.ts';
