@@ -13,6 +13,7 @@
 import type { AppError, FileStatus, OperationId, Principal, ProcessEvent, ProcessExit, ProjectId } from '@space/core';
 import type {
   ApiKeyList,
+  AuditList,
   Capabilities,
   CreatedApiKey,
   CreatedOrganisation,
@@ -102,6 +103,8 @@ export interface UseCases {
 
   listOperations(caller: Caller, input: Input<'listOperations'>): Promise<OperationList>;
   getOperation(caller: Caller, input: Input<'getOperation'>): Promise<Operation>;
+
+  listAudit(caller: Caller, input: Input<'listAudit'>): Promise<AuditList>;
 
   listProjects(caller: Caller, input: Input<'listProjects'>): Promise<ProjectList>;
   createProject(caller: Caller, input: Input<'createProject'>): Promise<Project>;

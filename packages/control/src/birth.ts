@@ -1,8 +1,8 @@
 /** How sandboxes come into being: recorded first, all or none, then started from a point. */
-import type { Caller } from '@space/contract';
 import { AppError, asAppError, type NodePort, newId, type SnapshotId } from '@space/core';
 import { succeeded } from './conclude.ts';
-import { askerOf, type Driver } from './driver.ts';
+import type { Driver } from './driver.ts';
+import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
 import type { NewSandbox, RecordedSandbox } from './records.ts';
 import { mapInParallel } from './turns.ts';
@@ -23,7 +23,7 @@ export class Nursery {
   }
 
   /** Throws when nothing could be recorded; else one result per birth, in order. */
-  async bear(births: readonly Birth[], caller: Caller): Promise<readonly Born[]> {
+  async bear(births: readonly Birth[], caller: GatedCaller): Promise<readonly Born[]> {
     this.#driver.checkOpen();
     const { records, chance, clock } = this.#ports;
     const at = new Date(clock.now());
@@ -32,7 +32,7 @@ export class Nursery {
         ...birth,
         id: newId('sandbox', chance),
         operationId: newId('operation', chance),
-        by: askerOf(caller),
+        by: caller.asker,
         at,
       };
     });

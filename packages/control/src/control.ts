@@ -5,10 +5,11 @@
 import type { UseCases } from '@space/contract';
 import type { LifeEnd } from '@space/core';
 import { type Identity, identify } from './api-keys.ts';
+import { Audit } from './audit.ts';
 import { Nursery } from './birth.ts';
 import { Driver } from './driver.ts';
 import { Effects } from './effects.ts';
-import { Gate, type GatedUseCases } from './gate.ts';
+import { Gate, type InnerUseCases } from './gate.ts';
 import { GuestUseCases } from './guest-use-cases.ts';
 import { IdempotentCalls } from './idempotency.ts';
 import { KeyWatch } from './key-watch.ts';
@@ -43,6 +44,7 @@ export function createControl(ports: ControlPorts): Control {
   const effects = new Effects(ports);
   const nursery = new Nursery(ports, driver);
   const keys = new KeyWatch(ports);
+  const audit = new Audit(ports);
   const retracer = new Retracer(ports, (orphan) => reconciler.recover(orphan));
   const calls = new IdempotentCalls(ports, (name, operations) => retracer.retrace(name, operations));
   const machinery = { ports, driver, effects, nursery, pins };
@@ -51,9 +53,12 @@ export function createControl(ports: ControlPorts): Control {
   const snapshots = new SnapshotUseCases(machinery, sandboxes);
   const operations = new OperationUseCases(ports);
   const tenants = new TenantUseCases(ports, keys);
-  const watch = new Watch(ports, reconciler, driver, calls);
+  const watch = new Watch(ports, reconciler, driver, async () => {
+    await calls.dropOld();
+    await audit.dropOld();
+  });
 
-  const useCases: GatedUseCases = {
+  const useCases: InnerUseCases = {
     createSandbox: (caller, input) => sandboxes.createSandbox(caller, input),
     listSandboxes: (caller, input) => sandboxes.listSandboxes(caller, input),
     getSandbox: (caller, input) => sandboxes.getSandbox(caller, input),
@@ -78,6 +83,7 @@ export function createControl(ports: ControlPorts): Control {
     getCapabilities: (caller, input) => snapshots.getCapabilities(caller, input),
     listOperations: (caller, input) => operations.listOperations(caller, input),
     getOperation: (caller, input) => operations.getOperation(caller, input),
+    listAudit: (caller, input) => operations.listAudit(caller, input),
     listProjects: (caller, input) => tenants.listProjects(caller, input),
     createProject: (caller, input) => tenants.createProject(caller, input),
     getProject: (caller, input) => tenants.getProject(caller, input),
@@ -88,7 +94,7 @@ export function createControl(ports: ControlPorts): Control {
     createOrganisation: (caller, input) => tenants.createOrganisation(caller, input),
   };
   return {
-    ...new Gate(keys, calls).guard(useCases),
+    ...new Gate(keys, calls, audit).guard(useCases),
     readiness: () => snapshots.readiness(),
     authenticate: (apiKey, project) => identify(ports.records, apiKey, project),
     start: () => watch.start(),
@@ -104,13 +110,13 @@ class Watch {
   readonly #ports: ControlPorts;
   readonly #reconciler: Reconciler;
   readonly #driver: Driver;
-  readonly #calls: IdempotentCalls;
+  readonly #dropOld: () => Promise<void>;
   readonly #busy = new Set<Promise<unknown>>();
   #timer: NodeJS.Timeout | undefined;
   #unsubscribe: (() => void) | undefined;
 
-  constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver, calls: IdempotentCalls) {
-    this.#calls = calls;
+  constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver, dropOld: () => Promise<void>) {
+    this.#dropOld = dropOld;
     this.#ports = ports;
     this.#reconciler = reconciler;
     this.#driver = driver;
@@ -122,7 +128,7 @@ class Watch {
     this.#timer = setInterval(() => {
       // A round that is not over yet is this round.
       if (this.#busy.size > 0) return;
-      this.#inBackground(this.#reconciler.reconcile().then(() => this.#calls.dropOld()));
+      this.#inBackground(this.#reconciler.reconcile().then(() => this.#dropOld()));
     }, RECONCILE_EVERY_MS);
     this.#timer.unref();
     return report;

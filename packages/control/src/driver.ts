@@ -14,7 +14,6 @@
  *   in flight in the records as an *orphan*; whoever meets an orphan next, or the reconciler, ends it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Caller } from '@space/contract';
 import {
   AppError,
   asAppError,
@@ -28,8 +27,9 @@ import {
   unreachable,
 } from '@space/core';
 import { absentSandbox, type Conclusion, concludeUnknown, inspectReal, type Succeeded } from './conclude.ts';
+import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
-import type { Asker, OperationInput, RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { OperationInput, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { retryUnavailable } from './retry.ts';
 import { settledWithin, Turns } from './turns.ts';
 
@@ -120,7 +120,12 @@ export class Driver {
     return this.#turns.take(sandboxId, step);
   }
 
-  async perform<T>(sandboxId: SandboxId, command: Command, effect: Effect<T>, caller?: Caller): Promise<Performed<T>> {
+  async perform<T>(
+    sandboxId: SandboxId,
+    command: Command,
+    effect: Effect<T>,
+    caller?: GatedCaller,
+  ): Promise<Performed<T>> {
     const signal = caller?.signal;
     const deadline = this.#ports.clock.monotonicMs() + WAIT_MS;
     for (;;) {
@@ -158,7 +163,7 @@ export class Driver {
     sandboxId: SandboxId,
     command: Command,
     effect: Effect<T>,
-    caller: Caller | undefined,
+    caller: GatedCaller | undefined,
   ): Promise<Step<T>> {
     this.checkOpen();
     const seen = await this.#ports.records.findSandbox(sandboxId);
@@ -196,7 +201,7 @@ export class Driver {
     seen: RecordedSandbox,
     operation: Operation,
     effect: Effect<T>,
-    caller: Caller | undefined,
+    caller: GatedCaller | undefined,
   ): Promise<Step<T>> {
     const plan = await effect.plan(seen);
     const operationId = newId('operation', this.#ports.chance);
@@ -209,7 +214,7 @@ export class Driver {
         operationId,
         input: plan.input,
         taking: plan.taking ?? null,
-        by: caller === undefined ? null : askerOf(caller),
+        by: caller?.asker ?? null,
         at: new Date(this.#ports.clock.now()),
       });
       if (begun === null) return { kind: 'again' };
@@ -312,8 +317,4 @@ export class Driver {
     const detail = `A later operation took the place of this ${begun.operation} of ${begun.id}.`;
     return new AppError('superseded', detail, failure === null ? undefined : { cause: failure });
   }
-}
-
-export function askerOf({ requestId, principal }: Caller): Asker {
-  return { requestId, apiKeyId: principal.apiKeyId };
 }

@@ -1,7 +1,7 @@
 /**
  * The gate: every call of every route with an action passes it, since it is built from the route table. It decides whether
- * the caller may do the action, answers a call that was made before (see `idempotency.ts`), and ends the call when its key
- * is revoked.
+ * the caller may do the action, answers a call that was made before (see `idempotency.ts`), records what was done, and ends
+ * the call when its key is revoked.
  */
 import {
   type Caller,
@@ -13,6 +13,8 @@ import {
   type UseCases,
 } from '@space/contract';
 import { ACTIONS, type Action, AppError, authorise, type Resource, unreachable } from '@space/core';
+import type { Audit } from './audit.ts';
+import type { GatedCaller } from './gated-caller.ts';
 import type { IdempotentCalls } from './idempotency.ts';
 import type { KeyWatch } from './key-watch.ts';
 
@@ -20,77 +22,125 @@ import type { KeyWatch } from './key-watch.ts';
 export type GatedName = Exclude<keyof UseCases, 'readiness'>;
 export type GatedUseCases = Pick<UseCases, GatedName>;
 
-type AnyUseCase = (caller: Caller, ...rest: unknown[]) => unknown;
+type AnyUseCase = (caller: GatedCaller, ...rest: unknown[]) => unknown;
+/** The use-cases behind the gate. */
+export type InnerUseCases = {
+  readonly [N in GatedName]: (caller: GatedCaller, ...rest: Tail<Parameters<UseCases[N]>>) => ReturnType<UseCases[N]>;
+};
+type Tail<T extends readonly unknown[]> = T extends readonly [unknown, ...infer Rest] ? Rest : never;
 
 export class Gate {
   readonly #keys: KeyWatch;
   readonly #calls: IdempotentCalls;
+  readonly #audit: Audit;
 
-  constructor(keys: KeyWatch, calls: IdempotentCalls) {
+  constructor(keys: KeyWatch, calls: IdempotentCalls, audit: Audit) {
+    this.#audit = audit;
     this.#keys = keys;
     this.#calls = calls;
   }
 
   /** The use-cases, each behind the gate. */
-  guard(useCases: GatedUseCases): GatedUseCases {
+  guard(useCases: InnerUseCases): GatedUseCases {
     const guarded = GATED.map((name) => [name, this.#guardOne(name, useCases[name].bind(useCases) as AnyUseCase)]);
     return Object.fromEntries(guarded) as GatedUseCases;
   }
 
-  #guardOne(name: GatedName, useCase: AnyUseCase): AnyUseCase {
+  #guardOne(name: GatedName, useCase: AnyUseCase) {
     const route: Route = ROUTES[name];
-    const { action, response } = route;
-    const isOnce = takesIdempotencyKey(route);
-    if (action === undefined) throw new Error(`the route ${name} has no action`);
-    if (response.kind === 'ndjson') {
-      return (caller, ...rest) =>
-        this.#stream(action, caller, (inner) => useCase(inner, ...rest) as AsyncIterable<unknown>);
+    if (route.response.kind === 'ndjson') {
+      return (caller: Caller, ...rest: unknown[]) =>
+        this.#stream(this.#enter(name, caller, rest[0]), (inner) => useCase(inner, ...rest) as AsyncIterable<unknown>);
     }
-    return async (caller, ...rest) => {
-      checkAllowed(caller, action);
-      const { signal, leave } = this.#keys.enter(caller.principal.apiKeyId);
-      const inner = { ...caller, signal: AbortSignal.any([caller.signal, signal]) };
+    return async (caller: Caller, ...rest: unknown[]) => {
+      const passage = this.#enter(name, caller, rest[0]);
       try {
+        passage.check();
+        const { inner } = passage;
         const work = async () => useCase(inner, ...rest);
-        return await (isOnce ? this.#calls.once(name, inner, rest[0], work) : work());
-      } finally {
-        leave();
+        const result = await (takesIdempotencyKey(route) ? this.#calls.once(name, inner, rest[0], work) : work());
+        await passage.leave({ result });
+        return result;
+      } catch (thrown) {
+        await passage.leave({ thrown });
+        throw thrown;
       }
     };
   }
 
+  #enter(name: GatedName, caller: Caller, input: unknown): Passage {
+    const route: Route = ROUTES[name];
+    const { action } = route;
+    if (action === undefined) throw new Error(`the route ${name} has no action`);
+    const { signal, leave } = this.#keys.enter(caller.principal.apiKeyId);
+    const asker = this.#audit.askerOf(caller, name, action);
+    let recorded = false;
+    const inner: GatedCaller = {
+      ...caller,
+      asker,
+      signal: AbortSignal.any([caller.signal, signal]),
+      onOperation: (id) => {
+        // It was recorded together with the operation.
+        recorded = true;
+        caller.onOperation?.(id);
+      },
+    };
+    return {
+      inner,
+      revoked: signal,
+      check: () => checkAllowed(caller, action),
+      leave: async (end) => {
+        leave();
+        if (recorded) return;
+        recorded = true;
+        await this.#audit.ended(asker, route, input, end);
+      },
+    };
+  }
+
   /** Nothing is done before the first item is asked for; so that is when the decision is made. */
-  #stream<T>(action: Action, caller: Caller, start: (caller: Caller) => AsyncIterable<T>): AsyncIterable<T> {
+  #stream<T>(
+    { inner, revoked, check, leave }: Passage,
+    start: (caller: GatedCaller) => AsyncIterable<T>,
+  ): AsyncIterable<T> {
     return {
       [Symbol.asyncIterator]: () => {
-        const { signal, leave } = this.#keys.enter(caller.principal.apiKeyId);
-        let inner: AsyncIterator<T> | undefined;
+        let iterator: AsyncIterator<T> | undefined;
         return {
           async next() {
             try {
-              if (inner === undefined) {
-                checkAllowed(caller, action);
-                const both = AbortSignal.any([caller.signal, signal]);
-                inner = start({ ...caller, signal: both })[Symbol.asyncIterator]();
+              if (iterator === undefined) {
+                check();
+                iterator = start(inner)[Symbol.asyncIterator]();
               }
-              const item = await inner.next();
-              if (item.done && signal.aborted) throw signal.reason;
-              if (item.done) leave();
+              const item = await iterator.next();
+              if (item.done && revoked.aborted) throw revoked.reason;
+              if (item.done) await leave({});
               return item;
             } catch (thrown) {
-              leave();
-              throw signal.aborted ? signal.reason : thrown;
+              await leave({ thrown });
+              throw revoked.aborted ? revoked.reason : thrown;
             }
           },
           async return() {
-            leave();
-            await inner?.return?.();
+            await iterator?.return?.();
+            await leave({});
             return { done: true, value: undefined };
           },
         };
       },
     };
   }
+}
+
+/** One call on its way through. */
+interface Passage {
+  readonly inner: GatedCaller;
+  /** Aborts when the key of the caller is revoked. */
+  readonly revoked: AbortSignal;
+  check(): void;
+  /** Must be called when the call has ended. */
+  leave(end: { readonly result?: unknown; readonly thrown?: unknown }): Promise<void>;
 }
 
 const GATED: readonly GatedName[] = ROUTE_NAMES.filter(isGated);

@@ -1,15 +1,8 @@
 /** The use-cases that reach into a sandbox. All but the list of processes wake a paused one. */
-import {
-  type Caller,
-  type ExecEvent,
-  type Input,
-  type OpenFile,
-  type ProcessList,
-  SHELL_ARGV,
-  SIGNALS,
-} from '@space/contract';
+import { type ExecEvent, type Input, type OpenFile, type ProcessList, SHELL_ARGV, SIGNALS } from '@space/contract';
 import { AppError, type FileStatus, type GuestCommand, newId, type ProcessId, type SandboxId } from '@space/core';
 import { runCommand } from './exec.ts';
+import type { GatedCaller } from './gated-caller.ts';
 import type { IdempotentCalls } from './idempotency.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox } from './records.ts';
@@ -29,11 +22,11 @@ export class GuestUseCases {
     this.#sandboxes = sandboxes;
   }
 
-  exec(caller: Caller, input: Input<'exec'>): AsyncIterable<ExecEvent> {
+  exec(caller: GatedCaller, input: Input<'exec'>): AsyncIterable<ExecEvent> {
     return stoppable(caller.signal, (signal) => this.#execOnce({ ...caller, signal }, input));
   }
 
-  async listProcesses(caller: Caller, input: Input<'listProcesses'>): Promise<ProcessList> {
+  async listProcesses(caller: GatedCaller, input: Input<'listProcesses'>): Promise<ProcessList> {
     const sandbox = await this.#sandboxes.find(caller, input.id);
     if (sandbox.settled === 'crashed') throw new AppError('vm_lost', sandbox.crash?.detail ?? 'The microVM ended.');
     if (sandbox.settled !== 'running') throw new AppError('wrong_state', `The sandbox is ${sandbox.settled}.`);
@@ -41,28 +34,28 @@ export class GuestUseCases {
     return { processes: processes.map((one) => ({ ...one, argv: [...one.argv] })) };
   }
 
-  async signalProcess(caller: Caller, input: Input<'signalProcess'>): Promise<void> {
+  async signalProcess(caller: GatedCaller, input: Input<'signalProcess'>): Promise<void> {
     await this.#awake(caller, input.id, (id) =>
       this.#machinery.ports.node.signalTree(id, input.processId, SIGNALS[input.signal]),
     );
   }
 
-  readFile(caller: Caller, { id, ...file }: Input<'readFile'>): Promise<OpenFile> {
+  readFile(caller: GatedCaller, { id, ...file }: Input<'readFile'>): Promise<OpenFile> {
     const { node } = this.#machinery.ports;
     return this.#awake(caller, id, (sandboxId) => node.readFile(sandboxId, file, caller.signal));
   }
 
-  async writeFile(caller: Caller, { id, ...file }: Input<'writeFile'>, body: AsyncIterable<Uint8Array>) {
+  async writeFile(caller: GatedCaller, { id, ...file }: Input<'writeFile'>, body: AsyncIterable<Uint8Array>) {
     // The body can be read once, so a second attempt is the caller's.
     const { id: sandboxId } = await this.#wake(caller, id);
     return this.#machinery.ports.node.writeFile(sandboxId, file, body, caller.signal);
   }
 
-  statFile(caller: Caller, { id, ...file }: Input<'statFile'>): Promise<FileStatus> {
+  statFile(caller: GatedCaller, { id, ...file }: Input<'statFile'>): Promise<FileStatus> {
     return this.#awake(caller, id, (sandboxId) => this.#machinery.ports.node.stat(sandboxId, file));
   }
 
-  listFiles(caller: Caller, { id, ...directory }: Input<'listFiles'>): AsyncIterable<FileStatus> {
+  listFiles(caller: GatedCaller, { id, ...directory }: Input<'listFiles'>): AsyncIterable<FileStatus> {
     const { node } = this.#machinery.ports;
     const wake = (signal: AbortSignal) => this.#wake({ ...caller, signal }, id);
     return stoppable(caller.signal, async function* (signal) {
@@ -75,7 +68,7 @@ export class GuestUseCases {
   }
 
   /** A repetition of the call is told that the command was started, and which process it is. */
-  async *#execOnce(caller: Caller, input: Input<'exec'>): AsyncGenerator<ExecEvent, void> {
+  async *#execOnce(caller: GatedCaller, input: Input<'exec'>): AsyncGenerator<ExecEvent, void> {
     const { before, started } = await this.#calls.begin('exec', caller, input);
     if (before !== null) {
       const { processId } = before as { readonly processId: ProcessId };
@@ -94,7 +87,7 @@ export class GuestUseCases {
     }
   }
 
-  async *#exec(caller: Caller, input: Input<'exec'>): AsyncGenerator<ExecEvent, void> {
+  async *#exec(caller: GatedCaller, input: Input<'exec'>): AsyncGenerator<ExecEvent, void> {
     const { node, chance } = this.#machinery.ports;
     const { signal } = caller;
     for (let wakes = 1; ; wakes++) {
@@ -113,7 +106,7 @@ export class GuestUseCases {
     }
   }
 
-  async #awake<T>(caller: Caller, reference: string, use: (sandboxId: SandboxId) => Promise<T>): Promise<T> {
+  async #awake<T>(caller: GatedCaller, reference: string, use: (sandboxId: SandboxId) => Promise<T>): Promise<T> {
     for (let wakes = 1; ; wakes++) {
       const { id } = await this.#wake(caller, reference);
       try {
@@ -124,7 +117,7 @@ export class GuestUseCases {
     }
   }
 
-  async #wake(caller: Caller, reference: string): Promise<RecordedSandbox> {
+  async #wake(caller: GatedCaller, reference: string): Promise<RecordedSandbox> {
     const { driver, effects } = this.#machinery;
     const { id } = await this.#sandboxes.find(caller, reference);
     const { sandbox } = await driver.perform(id, 'use', effects.resume(), caller);

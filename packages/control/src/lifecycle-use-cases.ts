@@ -13,6 +13,7 @@ import { checkSize, DEFAULT_VAULT } from '@space/core';
 import { type Birth, type Born, checkTemplate, type Nursery } from './birth.ts';
 import type { Driver } from './driver.ts';
 import type { Effects } from './effects.ts';
+import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { findSandbox, findSnapshot } from './scope.ts';
@@ -44,7 +45,7 @@ export class LifecycleUseCases {
     this.#pins = pins;
   }
 
-  async createSandbox(caller: Caller, input: Input<'createSandbox'>): Promise<Sandbox> {
+  async createSandbox(caller: GatedCaller, input: Input<'createSandbox'>): Promise<Sandbox> {
     const { projectId } = caller;
     const own = { projectId, name: input.name ?? null, env: input.env ?? {}, metadata: input.metadata ?? {} };
     if (input.snapshot !== undefined) {
@@ -65,29 +66,29 @@ export class LifecycleUseCases {
     return { sandboxes: items.map(viewSandbox), nextCursor: next };
   }
 
-  async getSandbox(caller: Caller, input: Input<'getSandbox'>): Promise<SandboxDetail> {
+  async getSandbox(caller: GatedCaller, input: Input<'getSandbox'>): Promise<SandboxDetail> {
     return viewSandboxDetail(await this.find(caller, input.id));
   }
 
-  async deleteSandbox(caller: Caller, input: Input<'deleteSandbox'>): Promise<void> {
+  async deleteSandbox(caller: GatedCaller, input: Input<'deleteSandbox'>): Promise<void> {
     const { id } = await this.find(caller, input.id);
     await this.#driver.perform(id, 'delete', this.#effects.delete(), caller);
   }
 
-  async pauseSandbox(caller: Caller, input: Input<'pauseSandbox'>): Promise<Sandbox> {
+  async pauseSandbox(caller: GatedCaller, input: Input<'pauseSandbox'>): Promise<Sandbox> {
     const { id } = await this.find(caller, input.id);
     const { sandbox } = await this.#driver.perform(id, 'pause', this.#effects.pause(), caller);
     await this.#dropSuperseded(id);
     return viewSandbox(sandbox);
   }
 
-  async resumeSandbox(caller: Caller, input: Input<'resumeSandbox'>): Promise<Sandbox> {
+  async resumeSandbox(caller: GatedCaller, input: Input<'resumeSandbox'>): Promise<Sandbox> {
     const { id } = await this.find(caller, input.id);
     const { sandbox } = await this.#driver.perform(id, 'resume', this.#effects.resume(), caller);
     return viewSandbox(sandbox);
   }
 
-  async takeSnapshot(caller: Caller, input: Input<'takeSnapshot'>): Promise<Snapshot> {
+  async takeSnapshot(caller: GatedCaller, input: Input<'takeSnapshot'>): Promise<Snapshot> {
     const { id } = await this.find(caller, input.id);
     const effect = this.#effects.snapshot({ name: input.name ?? null, note: input.note ?? null });
     const { result } = await this.#driver.perform(id, 'snapshot', effect, caller);
@@ -95,7 +96,7 @@ export class LifecycleUseCases {
     return viewSnapshot(present(result));
   }
 
-  async rewindSandbox(caller: Caller, input: Input<'rewindSandbox'>): Promise<Rewound> {
+  async rewindSandbox(caller: GatedCaller, input: Input<'rewindSandbox'>): Promise<Rewound> {
     const { id } = await this.find(caller, input.id);
     const { sandbox, result } = await this.#driver.perform(
       id,
@@ -107,7 +108,7 @@ export class LifecycleUseCases {
     return { sandbox: viewSandbox(sandbox), kept: result ? viewSnapshot(result) : null };
   }
 
-  async forkSandbox(caller: Caller, input: Input<'forkSandbox'>): Promise<readonly ForkResult[]> {
+  async forkSandbox(caller: GatedCaller, input: Input<'forkSandbox'>): Promise<readonly ForkResult[]> {
     const source = await this.find(caller, input.id);
     const point = await this.#forkPoint(source, input.from, caller);
     const birth: Birth = {
@@ -133,7 +134,7 @@ export class LifecycleUseCases {
   }
 
   /** Pinned. A past point is used as it is, and the source is not touched. */
-  async #forkPoint(source: RecordedSandbox, from: string | undefined, caller: Caller): Promise<RecordedSnapshot> {
+  async #forkPoint(source: RecordedSandbox, from: string | undefined, caller: GatedCaller): Promise<RecordedSnapshot> {
     if (from !== undefined) return this.#pinned(() => findInTimeline(this.#ports.records, source, from));
     const { result } = await this.#driver.perform(source.id, 'fork', this.#effects.forkPoint(), caller);
     return this.#pinned(() => findSnapshot(this.#ports.records, source.projectId, present(result).id));
@@ -153,7 +154,7 @@ export class LifecycleUseCases {
     }
   }
 
-  async #bearOne(birth: Birth, caller: Caller): Promise<RecordedSandbox> {
+  async #bearOne(birth: Birth, caller: GatedCaller): Promise<RecordedSandbox> {
     const [born] = (await this.#nursery.bear([birth], caller)) as readonly [Born];
     if ('error' in born) throw born.error;
     return born.sandbox;

@@ -1,11 +1,11 @@
-/** The use-cases on operations. */
+/** The use-cases on what was done: operations, and the audit. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Caller, Input, Operation, OperationList } from '@space/contract';
+import type { AuditList, Caller, Input, Operation, OperationList } from '@space/contract';
 import { AppError } from '@space/core';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedOperation } from './records.ts';
 import { findOperation } from './scope.ts';
-import { viewOperation } from './views.ts';
+import { viewAudit, viewOperation } from './views.ts';
 
 /** Between two looks of somebody who waits: another process may carry the operation out. */
 const LOOK_EVERY_MS = 100;
@@ -26,6 +26,12 @@ export class OperationUseCases {
       ...(requestId === undefined ? {} : { requestId }),
     });
     return { operations: items.map(viewOperation), nextCursor: next };
+  }
+
+  async listAudit({ principal }: Caller, input: Input<'listAudit'>): Promise<AuditList> {
+    const { organisationId } = principal;
+    const { items, next } = await this.#ports.records.audit.list({ ...input, organisationId });
+    return { records: items.map(viewAudit), nextCursor: next };
   }
 
   async getOperation({ projectId, signal }: Caller, { id, wait }: Input<'getOperation'>): Promise<Operation> {

@@ -14,7 +14,6 @@
  * Trouble with the database is thrown as `unavailable`; the outcome of that call is then unknown.
  */
 import type {
-  ApiKeyId,
   ErrorCode,
   LifecycleState,
   Operation,
@@ -27,6 +26,7 @@ import type {
   SnapshotId,
   VaultName,
 } from '@space/core';
+import type { Asker, AuditRecords } from './audit-records.ts';
 import type { CallRecords } from './call-records.ts';
 import type { TenantRecords } from './tenant-records.ts';
 
@@ -72,14 +72,9 @@ export interface NewSandbox
     'id' | 'projectId' | 'name' | 'template' | 'size' | 'vault' | 'env' | 'metadata' | 'forkedFrom'
   > {
   readonly operationId: OperationId;
+  /** Who asks for it; null: the platform itself. */
   readonly by: Asker | null;
   readonly at: Date;
-}
-
-/** Which request of whom asked for an operation; null: the platform itself. */
-export interface Asker {
-  readonly requestId: string;
-  readonly apiKeyId: ApiKeyId;
 }
 
 /** The call that took it; `rewind`: it holds the state that a rewind left. */
@@ -121,7 +116,7 @@ export interface RecordedOperation {
   readonly kind: Operation;
   readonly epoch: number;
   readonly input: OperationInput;
-  readonly by: Asker | null;
+  readonly by: Pick<Asker, 'requestId' | 'apiKeyId'> | null;
   readonly startedAt: Date;
   readonly endedAt: Date | null;
   readonly outcome: Outcome | null;
@@ -241,6 +236,7 @@ export interface Records {
 
   readonly tenants: TenantRecords;
   readonly calls: CallRecords;
+  readonly audit: AuditRecords;
   /** Throws `unavailable` when the database does not answer. */
   ping(): Promise<void>;
 }

@@ -1,6 +1,16 @@
 /** Records as the contract shows them. */
-import type { ApiKey, Operation, Organisation, Project, Sandbox, SandboxDetail, Snapshot } from '@space/contract';
+import type {
+  ApiKey,
+  AuditList,
+  Operation,
+  Organisation,
+  Project,
+  Sandbox,
+  SandboxDetail,
+  Snapshot,
+} from '@space/contract';
 import { AppError, ERRORS, statusOf } from '@space/core';
+import type { RecordedAudit } from './audit-records.ts';
 import type { Outcome, RecordedOperation, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import type { RecordedApiKey, RecordedOrganisation, RecordedProject } from './tenant-records.ts';
 
@@ -75,5 +85,21 @@ export function viewOperation(recorded: RecordedOperation): Operation {
     endedAt: endedAt?.toISOString() ?? null,
     error:
       errorCode === null || failure === null ? null : { code: errorCode, title: failure.title, retry: failure.retry },
+  };
+}
+
+export function viewAudit(recorded: RecordedAudit): AuditList['records'][number] {
+  const { auditId, apiKeyId, projectId, operationId, action, call, target, outcome, requestId, at } = recorded;
+  const who = { apiKey: apiKeyId, project: projectId };
+  return {
+    id: auditId,
+    at: at.toISOString(),
+    ...who,
+    action,
+    call,
+    target,
+    operation: operationId,
+    outcome,
+    requestId,
   };
 }

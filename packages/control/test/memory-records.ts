@@ -3,6 +3,7 @@
  * `failing` makes every call throw `unavailable`, as a database that went away does.
  */
 import { AppError, type ProjectId, type SandboxId, type SandboxStatus, type SnapshotId, statusOf } from '@space/core';
+import type { Asker } from '../src/audit-records.ts';
 import { paginate } from '../src/page.ts';
 import type {
   Finding,
@@ -16,6 +17,7 @@ import type {
   RecordedSnapshot,
   Records,
 } from '../src/records.ts';
+import { MemoryAudit } from './memory-audit.ts';
 import { MemoryCalls } from './memory-calls.ts';
 import { MemoryTenants } from './memory-tenants.ts';
 
@@ -26,6 +28,10 @@ export class MemoryRecords implements Records {
   readonly #operations = new Map<string, RecordedOperation>();
   readonly tenants = new MemoryTenants(() => this.#turn());
   readonly calls = new MemoryCalls(() => this.#turn());
+  readonly audit = new MemoryAudit(
+    () => this.#turn(),
+    (id) => this.#operations.get(id),
+  );
 
   async addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
     await this.#turn();
@@ -245,11 +251,12 @@ export class MemoryRecords implements Records {
     kind: RecordedOperation['kind'],
     epoch: number,
     input: RecordedOperation['input'],
-    by: RecordedOperation['by'],
+    by: Asker | null,
     startedAt: Date,
   ): void {
     const projectId = this.#sandboxes.get(sandboxId)?.projectId;
     if (projectId === undefined) throw new Error('an operation has a sandbox');
+    if (by !== null) this.audit.put({ ...by, target: sandboxId, operationId: id, outcome: 'running', at: startedAt });
     this.#operations.set(id, {
       id,
       projectId,
@@ -257,7 +264,7 @@ export class MemoryRecords implements Records {
       kind,
       epoch,
       input,
-      by,
+      by: by === null ? null : { requestId: by.requestId, apiKeyId: by.apiKeyId },
       startedAt,
       endedAt: null,
       outcome: null,

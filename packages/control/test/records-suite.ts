@@ -12,6 +12,7 @@ import {
 } from '@space/core';
 import { seededChance } from '@space/testkit';
 import { beforeEach, describe, expect, it } from 'vitest';
+import type { Asker } from '../src/audit-records.ts';
 import type {
   NewSandbox,
   OperationBegin,
@@ -43,6 +44,18 @@ function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
     by: null,
     at: tick(),
     ...changes,
+  };
+}
+
+function asker(requestId: string): Asker {
+  return {
+    auditId: newId('audit', chance),
+    requestId,
+    apiKeyId: newId('apiKey', chance),
+    organisationId: DEFAULT_ORGANISATION,
+    projectId: DEFAULT_PROJECT,
+    action: 'sandbox.change',
+    call: 'pauseSandbox',
   };
 }
 
@@ -335,20 +348,21 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
     });
 
     it('knows which operations a request began', async () => {
-      const by = { requestId: 'req_1', apiKeyId: newId('apiKey', chance) };
+      const by = asker('req_1');
       const fresh = await running({ by });
       const begun = sure(await records.beginOperation(beginOf(fresh, 'pause', { by })));
       await records.endOperation(endOf(begun, { settled: 'paused' }));
-      await running({ by: { ...by, requestId: 'req_2' } });
+      await running({ by: asker('req_2') });
+      const shown = { requestId: by.requestId, apiKeyId: by.apiKeyId };
       const found = await records.operationsOf('req_1');
       expect(found).toMatchObject([
-        { kind: 'create', sandboxId: fresh.id, by, outcome: 'ok' },
-        { kind: 'pause', sandboxId: fresh.id, by, outcome: 'ok' },
+        { kind: 'create', sandboxId: fresh.id, by: shown, outcome: 'ok' },
+        { kind: 'pause', sandboxId: fresh.id, by: shown, outcome: 'ok' },
       ]);
     });
 
     it('lists operations of a project, of a sandbox and of a request, newest first', async () => {
-      const by = { requestId: 'req_3', apiKeyId: newId('apiKey', chance) };
+      const by = asker('req_3');
       const one = await running({ by });
       const two = await running();
       await records.beginOperation(beginOf(one, 'pause'));
@@ -363,6 +377,29 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       expect((await list({ requestId: 'req_3' })).map(({ sandboxId }) => sandboxId)).toEqual([one.id]);
       const other = newId('project', chance);
       expect((await records.listOperations({ projectId: other, limit: 10 })).items).toEqual([]);
+    });
+
+    it('records who asked together with the operation, once for a request, with its outcome', async () => {
+      const list = async () =>
+        (await records.audit.list({ organisationId: DEFAULT_ORGANISATION, limit: 10 })).items.map(
+          ({ requestId, operationId, outcome, target }) => ({ requestId, operationId, outcome, target }),
+        );
+      const sandbox = await running();
+      const by = asker('req_4');
+      const begun = sure(await records.beginOperation(beginOf(sandbox, 'pause', { by })));
+      const target = sandbox.id;
+      const entry = { requestId: 'req_4', operationId: begun.operationId, target };
+      expect(await list()).toEqual([{ ...entry, outcome: 'running' }]);
+      await records.audit.append({ ...by, target: 'other', outcome: 'ok', at: tick() });
+      await records.endOperation(endOf(begun, { outcome: 'failed', errorCode: 'snapshot_failed' }));
+      expect(await list()).toEqual([{ ...entry, outcome: 'snapshot_failed' }]);
+      await records.audit.append({ ...asker('req_5'), target: null, outcome: 'forbidden', at: tick() });
+      expect((await list())[0]).toEqual({ requestId: 'req_5', operationId: null, outcome: 'forbidden', target: null });
+      // An operation that did not begin leaves no trace.
+      expect(await records.beginOperation(beginOf(sandbox, 'pause', { by: asker('req_6') }))).toBeNull();
+      expect(await list()).toHaveLength(2);
+      await records.audit.dropBefore(tick());
+      expect(await list()).toEqual([]);
     });
 
     it('finds nothing by ids that were never used', async () => {

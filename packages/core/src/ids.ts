@@ -18,6 +18,7 @@ const PREFIXES = {
   apiKey: 'key',
   organisation: 'org',
   project: 'prj',
+  audit: 'aud',
 } as const;
 
 export type IdKind = keyof typeof PREFIXES;
@@ -30,6 +31,7 @@ export type OperationId = Id<'operation'>;
 export type ProcessId = Id<'process'>;
 export type ApiKeyId = Id<'apiKey'>;
 export type OrganisationId = Id<'organisation'>;
+export type AuditId = Id<'audit'>;
 export type ProjectId = Id<'project'>;
 
 /** The name of a vault, e.g. `default`: lower-case letters, digits and dashes. */

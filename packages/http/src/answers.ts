@@ -60,6 +60,8 @@ export const ANSWERS: Answers = {
   listOperations: async ({ useCases, caller, input }) => ({ body: await useCases.listOperations(caller, input) }),
   getOperation: async ({ useCases, caller, input }) => ({ body: await useCases.getOperation(caller, input) }),
 
+  listAudit: async ({ useCases, caller, input }) => ({ body: await useCases.listAudit(caller, input) }),
+
   listProjects: async ({ useCases, caller, input }) => ({ body: await useCases.listProjects(caller, input) }),
   createProject: async ({ useCases, caller, input }) => ({ body: await useCases.createProject(caller, input) }),
   getProject: async ({ useCases, caller, input }) => ({ body: await useCases.getProject(caller, input) }),

@@ -8,6 +8,9 @@ export class NoTenants {
   getOperation(): Promise<never> {
     return refuse();
   }
+  listAudit(): Promise<never> {
+    return refuse();
+  }
   listProjects(): Promise<never> {
     return refuse();
   }

@@ -1,5 +1,6 @@
 /** The records port in PostgreSQL. Each method is one transaction; each compare-and-set is one `update … where`. */
 import {
+  type AuditRecords,
   type CallRecords,
   decodeCursor,
   type Finding,
@@ -27,6 +28,7 @@ import {
 import { type ExpressionBuilder, type Kysely, sql, type Transaction } from 'kysely';
 import type { Database } from './database.ts';
 import { translated } from './errors.ts';
+import { appendAudit, PostgresAudit } from './postgres-audit.ts';
 import { PostgresCalls } from './postgres-calls.ts';
 import { PostgresTenants } from './postgres-tenants.ts';
 import { changesOf, operationOf, rowOfBy, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
@@ -39,12 +41,14 @@ export function createPostgresRecords({ db }: Database): Records {
 class PostgresRecords implements Records {
   readonly tenants: TenantRecords;
   readonly calls: CallRecords;
+  readonly audit: AuditRecords;
   readonly #db: Kysely<Tables>;
 
   constructor(db: Kysely<Tables>) {
     this.#db = db;
     this.tenants = new PostgresTenants(db);
     this.calls = new PostgresCalls(db);
+    this.audit = new PostgresAudit(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
@@ -66,6 +70,9 @@ class PostgresRecords implements Records {
           })),
         )
         .execute();
+      for (const { id, operationId, by, at } of sandboxes) {
+        if (by !== null) await appendAudit(tx, by, { target: id, operationId, outcome: null, at });
+      }
     });
   }
 
@@ -152,6 +159,7 @@ class PostgresRecords implements Records {
         .insertInto('operations')
         .values({ ...journal, input: JSON.stringify(input) })
         .execute();
+      if (by !== null) await appendAudit(tx, by, { target: id, operationId, outcome: null, at });
       if (taking !== null) await tx.insertInto('snapshots').values(rowOfSnapshot(taking)).execute();
       return sandboxOf(row);
     });

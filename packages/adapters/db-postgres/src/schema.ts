@@ -1,7 +1,7 @@
 /** The tables as Kysely sees them, and the migrations that make them. A migration that has been released is never edited. */
 
 import type { OperationInput, Outcome, RecordedSnapshot, SnapshotTimings } from '@space/control';
-import type { ErrorCode, Operation, Role, Settled, Size } from '@space/core';
+import type { Action, ErrorCode, Operation, Role, Settled, Size } from '@space/core';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import type { ColumnType, Generated, Insertable, Selectable } from 'kysely';
 import { sql } from 'kysely';
@@ -105,12 +105,28 @@ interface CallTable {
   at: Date;
 }
 
+interface AuditTable {
+  id: string;
+  request_id: string;
+  api_key_id: string;
+  organisation_id: string;
+  project_id: string | null;
+  action: Action;
+  call: string;
+  target: string | null;
+  operation_id: string | null;
+  /** Null: that of the operation. */
+  outcome: 'ok' | ErrorCode | null;
+  at: Date;
+}
+
 export interface Tables {
   sandboxes: SandboxTable;
   snapshots: SnapshotTable;
   operations: OperationTable;
   api_keys: ApiKeyTable;
   calls: CallTable;
+  audit: AuditTable;
   organisations: OrganisationTable;
   projects: ProjectTable;
 }
@@ -286,6 +302,27 @@ export const MIGRATIONS: Record<string, Migration> = {
         from sandboxes where sandboxes.id = operations.sandbox_id`.execute(db);
       await sql`alter table operations alter column project_id set not null`.execute(db);
       await sql`create index operations_project on operations (project_id, started_at desc, id desc)`.execute(db);
+    },
+  },
+  '0005_audit': {
+    async up(db) {
+      await sql`
+        create table audit (
+          id text collate "C" primary key,
+          request_id text not null unique,
+          api_key_id text not null,
+          organisation_id text not null,
+          project_id text,
+          action text not null,
+          call text not null,
+          target text,
+          operation_id text,
+          outcome text,
+          at timestamptz(3) not null,
+          check ((operation_id is null) <> (outcome is null))
+        )`.execute(db);
+      await sql`create index audit_organisation on audit (organisation_id, at desc, id desc)`.execute(db);
+      await sql`create index audit_at on audit (at)`.execute(db);
     },
   },
 };

@@ -52,6 +52,7 @@ export const processId = idOf('process', 'prc').meta({ description: 'Id of a pro
 export const organisationId = idOf('organisation', 'org').meta({ description: 'Id of an organisation.' });
 export const projectId = idOf('project', 'prj').meta({ description: 'Id of a project.' });
 export const operationId = idOf('operation', 'opn').meta({ description: 'Id of an operation.' });
+export const auditId = idOf('audit', 'aud').meta({ description: 'Id of a record of the audit.' });
 export const apiKeyId = idOf('apiKey', 'key').meta({ description: 'Id of an API key; not the key itself.' });
 
 /** Starts with a letter and has no underscore, so that no name looks like an id. */

@@ -1,4 +1,5 @@
 /** All schemas of the wire. */
+export * from './audit.ts';
 export * from './exec.ts';
 export * from './fields.ts';
 export * from './files.ts';
