@@ -11,7 +11,11 @@ import { World } from './world.ts';
 
 const chance = seededChance(Date.now());
 const GATED = ROUTE_NAMES.filter((name) => !('open' in ROUTES[name]));
-const WITH_IDS = GATED.filter((name) => ROUTES[name].path.includes('{'));
+/** Organisations are the installation's; who does not run it learns nothing of them by any id (see the roles below). */
+const WITH_IDS = GATED.filter((name) => {
+  const { path, action }: Route = ROUTES[name];
+  return path.includes('{') && ACTIONS[action ?? 'platform.read'] !== 'installation';
+});
 
 /** What a valid request of the route says beside its path. Ids of others go in where `OTHERS` says. */
 const QUERIES: Readonly<Partial<Record<RouteName, string>>> = {
@@ -37,6 +41,7 @@ function kindOf(name: RouteName): IdKind {
   if (path.startsWith('/v1/snapshots/{id}')) return 'snapshot';
   if (path.startsWith('/v1/projects/{id}')) return 'project';
   if (path.startsWith('/v1/keys/{id}')) return 'apiKey';
+  if (path.startsWith('/v1/organisations/{id}')) return 'organisation';
   if (path.startsWith('/v1/operations/{id}')) return 'operation';
   throw new Error(`say here what the id in ${path} names`);
 }

@@ -11,6 +11,7 @@ export const COMMON_ERRORS = ['bad_request', 'unavailable', 'internal'] as const
 
 /** What starting a microVM from a snapshot can answer. */
 const START = [
+  'limit_reached',
   'restore_failed',
   'snapshot_bad',
   'snapshot_unfit',
@@ -238,7 +239,16 @@ export const ROUTES = {
     body: json(schemas.snapshotBody),
     response: json(schemas.snapshot),
     status: 201,
-    errors: [...OPERATION, 'name_taken', 'snapshot_failed', 'insufficient_space', 'vm_lost', 'agent_lost', 'timed_out'],
+    errors: [
+      ...OPERATION,
+      'limit_reached',
+      'name_taken',
+      'snapshot_failed',
+      'insufficient_space',
+      'vm_lost',
+      'agent_lost',
+      'timed_out',
+    ],
   },
   getTimeline: {
     method: 'GET',
@@ -454,6 +464,32 @@ export const ROUTES = {
     response: json(schemas.createdOrganisation),
     status: 201,
     errors: ['name_taken'],
+  },
+  setLimits: {
+    method: 'PUT',
+    path: '/v1/organisations/{id}/limits',
+    action: 'organisation.manage',
+    summary: 'Set limits of an organisation',
+    description:
+      'What is left out stays; null takes a limit away. A limit below what is held stops nothing that is there.',
+    params: schemas.organisationParams,
+    query: nothing,
+    body: json(schemas.limitsBody),
+    response: json(schemas.organisation),
+    status: 200,
+    errors: [],
+  },
+  getLimits: {
+    method: 'GET',
+    path: '/v1/limits',
+    action: 'limit.read',
+    summary: 'The limits of the organisation, and what it has now',
+    params: nothing,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.limitsAndUsage),
+    status: 200,
+    errors: [],
   },
   listTemplates: {
     method: 'GET',

@@ -24,6 +24,7 @@ export type TemplateList = z.output<typeof schemas.templateList>;
 export type Operation = z.output<typeof schemas.operation>;
 export type OperationList = z.output<typeof schemas.operationList>;
 export type AuditList = z.output<typeof schemas.auditList>;
+export type LimitsAndUsage = z.output<typeof schemas.limitsAndUsage>;
 export type Project = z.output<typeof schemas.project>;
 export type ProjectList = z.output<typeof schemas.projectList>;
 export type ApiKey = z.output<typeof schemas.apiKey>;

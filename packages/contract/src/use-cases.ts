@@ -18,8 +18,10 @@ import type {
   CreatedApiKey,
   CreatedOrganisation,
   Input,
+  LimitsAndUsage,
   Operation,
   OperationList,
+  Organisation,
   OrganisationList,
   ProcessList,
   Project,
@@ -114,6 +116,8 @@ export interface UseCases {
   revokeKey(caller: Caller, input: Input<'revokeKey'>): Promise<void>;
   listOrganisations(caller: Caller, input: Input<'listOrganisations'>): Promise<OrganisationList>;
   createOrganisation(caller: Caller, input: Input<'createOrganisation'>): Promise<CreatedOrganisation>;
+  setLimits(caller: Caller, input: Input<'setLimits'>): Promise<Organisation>;
+  getLimits(caller: Caller, input: Input<'getLimits'>): Promise<LimitsAndUsage>;
 
   listTemplates(caller: Caller, input: Input<'listTemplates'>): Promise<TemplateList>;
   getCapabilities(caller: Caller, input: Input<'getCapabilities'>): Promise<Capabilities>;

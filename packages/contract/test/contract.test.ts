@@ -36,6 +36,7 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   createProject: { name: 'a' },
   createKey: { name: 'a', roles: ['viewer'], project: 'b' },
   createOrganisation: { name: 'a' },
+  setLimits: {},
 };
 const QUERIES: Readonly<Partial<Record<RouteName, object>>> = {
   readFile: { path: 'a' },

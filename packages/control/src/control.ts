@@ -92,6 +92,8 @@ export function createControl(ports: ControlPorts): Control {
     revokeKey: (caller, input) => tenants.revokeKey(caller, input),
     listOrganisations: (caller, input) => tenants.listOrganisations(caller, input),
     createOrganisation: (caller, input) => tenants.createOrganisation(caller, input),
+    setLimits: (caller, input) => tenants.setLimits(caller, input),
+    getLimits: (caller, input) => tenants.getLimits(caller, input),
   };
   return {
     ...new Gate(keys, calls, audit).guard(useCases),

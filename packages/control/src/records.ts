@@ -8,6 +8,8 @@
  *   with its journal row, and ends only while its epoch is still the sandbox's;
  * - an epoch never goes down, and an id is never used again: what is deleted stays as a tombstone without content;
  * - in a project, a name belongs to at most one live sandbox, and to at most one snapshot;
+ * - what would pass a limit of its organisation does not begin (`limit_reached`): that is looked up and counted from what
+ *   is recorded, in the transaction that begins it, so that nothing has to be given back;
  * - a snapshot is recorded as `taking` before the node is asked for it, so that nothing on a node is unknown here;
  * - the timeline stays connected: deleting a snapshot hands its children, forks and lives on to its parent.
  *
@@ -187,7 +189,7 @@ export interface PageRequest {
 }
 
 export interface Records {
-  /** All or none. Throws `name_taken`. */
+  /** All or none. Throws `name_taken`, `limit_reached`. */
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void>;
   /** Also a tombstone. */
   findSandbox(id: SandboxId): Promise<RecordedSandbox | null>;
@@ -200,7 +202,7 @@ export interface Records {
   /** Everything not deleted, for the reconciler. */
   allSandboxes(): Promise<readonly RecordedSandbox[]>;
 
-  /** The sandbox with the operation in flight and epoch + 1; null when it is no longer as it was seen. Throws `name_taken`. */
+  /** The sandbox with the operation in flight and epoch + 1; null when it is no longer as it was seen. Throws `name_taken`, `limit_reached`. */
   beginOperation(begin: OperationBegin): Promise<RecordedSandbox | null>;
   /** The sandbox after it, or null: superseded, and nothing was changed. Repeating an end that took place is harmless. */
   endOperation(end: OperationEnd): Promise<RecordedSandbox | null>;

@@ -6,7 +6,7 @@
  *   its organisation.
  * - A revoked key stays, and never works again. An organisation that has an admin key of all its projects keeps one.
  */
-import type { ApiKeyId, OrganisationId, ProjectId, Role } from '@space/core';
+import type { ApiKeyId, Limits, OrganisationId, ProjectId, Role, Usage } from '@space/core';
 import type { Page, PageRequest } from './records.ts';
 
 export interface RecordedOrganisation {
@@ -14,6 +14,7 @@ export interface RecordedOrganisation {
   readonly name: string;
   /** Whether it runs the installation. */
   readonly operator: boolean;
+  readonly limits: Limits;
   readonly createdAt: Date;
 }
 
@@ -42,6 +43,10 @@ export interface TenantRecords {
   /** With its first project and its first key, all or none. Throws `name_taken`. */
   addOrganisation(organisation: RecordedOrganisation, project: RecordedProject, key: RecordedApiKey): Promise<void>;
   findOrganisation(id: OrganisationId): Promise<RecordedOrganisation | null>;
+  /** False: there is none. */
+  setLimits(id: OrganisationId, limits: Limits): Promise<boolean>;
+  /** Counted from what is recorded. */
+  usage(id: OrganisationId): Promise<Usage>;
   /** Newest first. */
   listOrganisations(page: PageRequest): Promise<Page<RecordedOrganisation>>;
 

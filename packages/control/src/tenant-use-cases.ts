@@ -5,11 +5,13 @@ import type {
   CreatedApiKey,
   CreatedOrganisation,
   Input,
+  LimitsAndUsage,
+  Organisation,
   OrganisationList,
   Project,
   ProjectList,
 } from '@space/contract';
-import { AppError, newId } from '@space/core';
+import { AppError, NO_LIMITS, newId } from '@space/core';
 import { findProject, mintKey } from './api-keys.ts';
 import type { KeyWatch } from './key-watch.ts';
 import type { ControlPorts } from './ports.ts';
@@ -80,10 +82,26 @@ export class TenantUseCases {
     return { organisations: items.map(viewOrganisation), nextCursor: next };
   }
 
+  async setLimits(_caller: Caller, { id, ...changes }: Input<'setLimits'>): Promise<Organisation> {
+    const { tenants } = this.#ports.records;
+    const organisation = await tenants.findOrganisation(id);
+    const limits = { ...(organisation?.limits ?? NO_LIMITS), ...changes };
+    if (organisation === null || !(await tenants.setLimits(id, limits))) {
+      throw new AppError('not_found', `There is no organisation "${id}".`);
+    }
+    return viewOrganisation({ ...organisation, limits });
+  }
+
+  async getLimits({ principal: { organisationId } }: Caller, _input: Input<'getLimits'>): Promise<LimitsAndUsage> {
+    const { tenants } = this.#ports.records;
+    const organisation = await tenants.findOrganisation(organisationId);
+    return { limits: organisation?.limits ?? NO_LIMITS, present: await tenants.usage(organisationId) };
+  }
+
   async createOrganisation(_caller: Caller, { name }: Input<'createOrganisation'>): Promise<CreatedOrganisation> {
     const { chance, clock, records } = this.#ports;
     const createdAt = new Date(clock.now());
-    const organisation = { id: newId('organisation', chance), name, operator: false, createdAt };
+    const organisation = { id: newId('organisation', chance), name, operator: false, limits: NO_LIMITS, createdAt };
     const { id: organisationId } = organisation;
     const project: RecordedProject = { id: newId('project', chance), organisationId, name: FIRST_PROJECT, createdAt };
     const minted = mintKey(this.#ports, { organisationId, projectId: null, name: null, roles: ['admin'] });

@@ -45,8 +45,8 @@ export function viewSnapshot(snapshot: RecordedSnapshot): Snapshot {
   return { id, sandboxId, name, note, cause, parent, generation, template, takenAt, state, badReason, timings };
 }
 
-export function viewOrganisation({ id, name, operator, createdAt }: RecordedOrganisation): Organisation {
-  return { id, name, operator, createdAt: createdAt.toISOString() };
+export function viewOrganisation({ id, name, limits, operator, createdAt }: RecordedOrganisation): Organisation {
+  return { id, name, limits, operator, createdAt: createdAt.toISOString() };
 }
 
 export function viewProject({ id, name, createdAt }: RecordedProject): Project {

@@ -2,7 +2,19 @@
  * The records in memory, for tests: the same promises as PostgreSQL, kept by doing each change in one synchronous turn.
  * `failing` makes every call throw `unavailable`, as a database that went away does.
  */
-import { AppError, type ProjectId, type SandboxId, type SandboxStatus, type SnapshotId, statusOf } from '@space/core';
+import {
+  AppError,
+  addedBy,
+  checkLimits,
+  holdsVm,
+  type Limited,
+  type ProjectId,
+  type SandboxId,
+  type SandboxStatus,
+  type SnapshotId,
+  statusOf,
+  type Usage,
+} from '@space/core';
 import type { Asker } from '../src/audit-records.ts';
 import { paginate } from '../src/page.ts';
 import type {
@@ -26,7 +38,10 @@ export class MemoryRecords implements Records {
   readonly #sandboxes = new Map<string, RecordedSandbox>();
   readonly #snapshots = new Map<string, RecordedSnapshot>();
   readonly #operations = new Map<string, RecordedOperation>();
-  readonly tenants = new MemoryTenants(() => this.#turn());
+  readonly tenants = new MemoryTenants(
+    () => this.#turn(),
+    (isOwn) => this.#usageOf(isOwn),
+  );
   readonly calls = new MemoryCalls(() => this.#turn());
   readonly audit = new MemoryAudit(
     () => this.#turn(),
@@ -41,6 +56,13 @@ export class MemoryRecords implements Records {
       if (taken || sandboxes.findIndex((other) => same(one, other)) < index) {
         if (one.name !== null) throw nameTaken(one.name);
       }
+    }
+    for (const { projectId } of sandboxes.slice(0, 1)) {
+      this.#reserve(projectId, addedBy('create', 'absent', false), {
+        sandboxes: sandboxes.length,
+        running: sandboxes.length,
+        memoryMib: sandboxes.reduce((sum, { size }) => sum + size.memoryMib, 0),
+      });
     }
     for (const { operationId, by, at, ...rest } of sandboxes) {
       this.#sandboxes.set(rest.id, {
@@ -97,6 +119,11 @@ export class MemoryRecords implements Records {
     const now = this.#sandboxes.get(seen.id);
     if (now?.epoch !== seen.epoch || now.settled !== seen.settled || now.operationId !== seen.operationId) return null;
     if (taking !== null) this.#checkSnapshotName(taking);
+    this.#reserve(now.projectId, addedBy(begin.operation, now.settled, taking !== null && isCounted(taking)), {
+      running: 1,
+      memoryMib: now.size.memoryMib,
+      snapshots: 1,
+    });
     if (now.operationId !== null) this.#endJournal(now.operationId, 'superseded', null, at);
     const begun: RecordedSandbox = {
       ...now,
@@ -231,6 +258,24 @@ export class MemoryRecords implements Records {
     }
   }
 
+  #reserve(projectId: ProjectId, added: readonly Limited[], more: Partial<Usage>): void {
+    const { limits, usage } = this.tenants.standingOf(projectId);
+    const after = { ...usage };
+    for (const limit of added) after[limit] += more[limit] ?? 0;
+    checkLimits(limits, after, added);
+  }
+
+  #usageOf(isOwn: (projectId: ProjectId) => boolean): Usage {
+    const own = [...this.#sandboxes.values()].filter((one) => one.settled !== 'deleted' && isOwn(one.projectId));
+    const running = own.filter(holdsVm);
+    return {
+      sandboxes: own.length,
+      running: running.length,
+      memoryMib: running.reduce((sum, { size }) => sum + size.memoryMib, 0),
+      snapshots: [...this.#snapshots.values()].filter((one) => isOwn(one.projectId) && isCounted(one)).length,
+    };
+  }
+
   #drop(id: SnapshotId): void {
     const gone = this.#snapshots.get(id);
     if (gone === undefined) return;
@@ -281,6 +326,10 @@ export class MemoryRecords implements Records {
     const now = this.#operations.get(id);
     if (now !== undefined) this.#operations.set(id, { ...now, outcome, errorCode, endedAt });
   }
+}
+
+function isCounted({ cause, name }: RecordedSnapshot): boolean {
+  return cause !== 'pause' || name !== null;
 }
 
 type Named = Pick<RecordedSandbox, 'name' | 'projectId'>;

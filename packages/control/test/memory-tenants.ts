@@ -4,8 +4,11 @@ import {
   AppError,
   DEFAULT_ORGANISATION,
   DEFAULT_PROJECT,
+  type Limits,
+  NO_LIMITS,
   type OrganisationId,
   type ProjectId,
+  type Usage,
 } from '@space/core';
 import { paginate } from '../src/page.ts';
 import type { PageRequest } from '../src/records.ts';
@@ -21,13 +24,21 @@ const BEGINNING = new Date(0);
 
 export class MemoryTenants implements TenantRecords {
   readonly #turn: () => Promise<void>;
+  readonly #usageOf: (isOwn: (projectId: ProjectId) => boolean) => Usage;
   readonly #organisations = new Map<string, RecordedOrganisation>();
   readonly #projects = new Map<string, RecordedProject>();
   readonly #keys = new Map<string, RecordedApiKey>();
 
-  constructor(turn: () => Promise<void>) {
+  constructor(turn: () => Promise<void>, usageOf: (isOwn: (projectId: ProjectId) => boolean) => Usage) {
     this.#turn = turn;
-    const organisation = { id: DEFAULT_ORGANISATION, name: 'default', operator: true, createdAt: BEGINNING };
+    this.#usageOf = usageOf;
+    const organisation = {
+      id: DEFAULT_ORGANISATION,
+      name: 'default',
+      operator: true,
+      limits: NO_LIMITS,
+      createdAt: BEGINNING,
+    };
     this.#organisations.set(organisation.id, organisation);
     const project = { id: DEFAULT_PROJECT, organisationId: organisation.id, name: 'default', createdAt: BEGINNING };
     this.#projects.set(project.id, project);
@@ -45,6 +56,25 @@ export class MemoryTenants implements TenantRecords {
   async findOrganisation(id: OrganisationId) {
     await this.#turn();
     return this.#organisations.get(id) ?? null;
+  }
+
+  async setLimits(id: OrganisationId, limits: Limits) {
+    await this.#turn();
+    const organisation = this.#organisations.get(id);
+    if (organisation !== undefined) this.#organisations.set(id, { ...organisation, limits });
+    return organisation !== undefined;
+  }
+
+  async usage(id: OrganisationId) {
+    await this.#turn();
+    return this.#usageOf((projectId) => this.#projects.get(projectId)?.organisationId === id);
+  }
+
+  /** In the turn of a change that it belongs to: the limits that hold in a project, and what its organisation has. */
+  standingOf(projectId: ProjectId): { readonly limits: Limits; readonly usage: Usage } {
+    const id = this.#projects.get(projectId)?.organisationId;
+    const usage = this.#usageOf((other) => this.#projects.get(other)?.organisationId === id);
+    return { limits: (id === undefined ? undefined : this.#organisations.get(id))?.limits ?? NO_LIMITS, usage };
   }
 
   async listOrganisations(page: PageRequest) {

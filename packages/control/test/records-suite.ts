@@ -4,6 +4,8 @@ import {
   DEFAULT_PROJECT,
   DEFAULT_SIZE,
   DEFAULT_VAULT,
+  type Limits,
+  NO_LIMITS,
   newId,
   type Operation,
   type OperationId,
@@ -11,7 +13,7 @@ import {
   type SnapshotId,
 } from '@space/core';
 import { seededChance } from '@space/testkit';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Asker } from '../src/audit-records.ts';
 import type {
   NewSandbox,
@@ -400,6 +402,100 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       expect(await list()).toHaveLength(2);
       await records.audit.dropBefore(tick());
       expect(await list()).toEqual([]);
+    });
+
+    describe('limits of an organisation', () => {
+      const limited = (limits: Partial<Limits>) =>
+        records.tenants.setLimits(DEFAULT_ORGANISATION, { ...NO_LIMITS, ...limits });
+      const usage = () => records.tenants.usage(DEFAULT_ORGANISATION);
+      const refused = (limit: string, max: number, wouldBe: number) => ({
+        code: 'limit_reached',
+        facts: { limit, max, wouldBe },
+      });
+      const memory = DEFAULT_SIZE.memoryMib;
+      afterEach(() => limited({}));
+
+      it('count what is there, and what is about to be', async () => {
+        expect(await usage()).toEqual({ sandboxes: 0, running: 0, snapshots: 0, memoryMib: 0 });
+        const fresh = newSandbox();
+        await records.addSandboxes([fresh]);
+        expect(await usage()).toEqual({ sandboxes: 1, running: 1, snapshots: 0, memoryMib: memory });
+        const begun = sure(await records.findSandbox(fresh.id));
+        const sandbox = await withPoints(sure(await records.endOperation(endOf(begun))), [
+          newSnapshot(fresh.id),
+          newSnapshot(fresh.id, { cause: 'pause' }),
+        ]);
+        const pausing = sure(await records.beginOperation(beginOf(sandbox, 'pause')));
+        expect(await usage()).toMatchObject({ running: 1, snapshots: 1 });
+        const paused = sure(await records.endOperation(endOf(pausing, { settled: 'paused' })));
+        expect(await usage()).toEqual({ sandboxes: 1, running: 0, snapshots: 1, memoryMib: 0 });
+        const deleting = sure(await records.beginOperation(beginOf(paused, 'delete')));
+        await records.endOperation(endOf(deleting, { settled: 'deleted' }));
+        expect(await usage()).toMatchObject({ sandboxes: 0, running: 0 });
+      });
+
+      it('hold for several at once, all or none, and for whoever comes at the same time', async () => {
+        await limited({ sandboxes: 3 });
+        await expect(records.addSandboxes([1, 2, 3, 4].map(() => newSandbox()))).rejects.toMatchObject(
+          refused('sandboxes', 3, 4),
+        );
+        expect((await usage()).sandboxes).toBe(0);
+        const tries = await Promise.allSettled(Array.from({ length: 8 }, () => records.addSandboxes([newSandbox()])));
+        expect(tries.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
+        expect((await usage()).sandboxes).toBe(3);
+      });
+
+      it('refuse a start and a snapshot, and change nothing by it', async () => {
+        const one = await running();
+        const paused = sure(
+          await records.endOperation(
+            endOf(sure(await records.beginOperation(beginOf(await running(), 'pause'))), { settled: 'paused' }),
+          ),
+        );
+        await limited({ running: 1 });
+        await expect(records.beginOperation(beginOf(paused, 'resume'))).rejects.toMatchObject(refused('running', 1, 2));
+        await limited({ memoryMib: memory });
+        await expect(records.beginOperation(beginOf(paused, 'rewind'))).rejects.toMatchObject(
+          refused('memoryMib', memory, 2 * memory),
+        );
+        await limited({ snapshots: 0 });
+        const taking = newSnapshot(one.id, { state: 'taking' });
+        await expect(records.beginOperation(beginOf(one, 'snapshot', { taking }))).rejects.toMatchObject(
+          refused('snapshots', 0, 1),
+        );
+        expect(await records.findSandbox(paused.id)).toEqual(paused);
+        expect(await records.findSandbox(one.id)).toEqual(one);
+      });
+
+      it('below what is held stop neither a pause nor a delete nor a rewind of what runs', async () => {
+        const [one, two, three] = [await running(), await running(), await running()] as const;
+        await limited({ sandboxes: 0, running: 0, snapshots: 0, memoryMib: 0 });
+        const taking = newSnapshot(one.id, { state: 'taking', cause: 'pause' });
+        expect(await records.beginOperation(beginOf(one, 'pause', { taking }))).not.toBeNull();
+        expect(await records.beginOperation(beginOf(two, 'delete'))).not.toBeNull();
+        expect(await records.beginOperation(beginOf(three, 'rewind'))).not.toBeNull();
+      });
+
+      it('are those of one organisation', async () => {
+        const organisationId = newId('organisation', chance);
+        const project = { id: newId('project', chance), organisationId, name: 'default', createdAt: tick() };
+        const key = {
+          id: newId('apiKey', chance),
+          organisationId,
+          projectId: null,
+          name: null,
+          roles: ['admin' as const],
+        };
+        const rest = { prefix: 'space_ab', sha256: chance.bytes(32), createdAt: tick(), revokedAt: null };
+        const organisation = { id: organisationId, name: 'o', operator: false, limits: NO_LIMITS, createdAt: tick() };
+        await records.tenants.addOrganisation(organisation, project, { ...key, ...rest });
+        await records.tenants.setLimits(organisationId, { ...NO_LIMITS, sandboxes: 1 });
+        await running();
+        await running();
+        await running({ projectId: project.id });
+        await expect(running({ projectId: project.id })).rejects.toMatchObject(refused('sandboxes', 1, 2));
+        expect((await records.tenants.findOrganisation(organisationId))?.limits.sandboxes).toBe(1);
+      });
     });
 
     it('finds nothing by ids that were never used', async () => {

@@ -1,5 +1,5 @@
 /** What every adapter of the records does about organisations, projects and keys. */
-import { type ApiKeyId, DEFAULT_ORGANISATION, DEFAULT_PROJECT, newId } from '@space/core';
+import { type ApiKeyId, DEFAULT_ORGANISATION, DEFAULT_PROJECT, NO_LIMITS, newId } from '@space/core';
 import { seededChance } from '@space/testkit';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Records } from '../src/records.ts';
@@ -33,7 +33,13 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
     });
 
     async function newOrganisation(name: string) {
-      const organisation = { id: newId('organisation', chance), name, operator: false, createdAt: tick() };
+      const organisation = {
+        id: newId('organisation', chance),
+        name,
+        operator: false,
+        limits: NO_LIMITS,
+        createdAt: tick(),
+      };
       const { id: organisationId } = organisation;
       const project = {
         id: newId('project', chance),

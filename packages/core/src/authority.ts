@@ -19,6 +19,7 @@ export const ACTIONS = {
   'metrics.read': 'installation',
   'project.read': 'organisation',
   'project.manage': 'organisation',
+  'limit.read': 'organisation',
   'key.read': 'organisation',
   'key.manage': 'organisation',
   'audit.read': 'organisation',
@@ -56,6 +57,7 @@ export interface Principal {
 const READS = [
   'platform.read',
   'project.read',
+  'limit.read',
   'operation.read',
   'event.read',
   'sandbox.read',
@@ -79,6 +81,7 @@ export const ROLE_ACTIONS: Readonly<Record<Role, readonly Action[]>> = {
   auditor: [
     'platform.read',
     'project.read',
+    'limit.read',
     'key.read',
     'audit.read',
     'operation.read',

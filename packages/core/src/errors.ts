@@ -118,6 +118,13 @@ export const ERRORS = {
     title: 'The snapshot needs something that this node does not have',
     nextStep: 'The message names what is missing; provide it.',
   },
+  limit_reached: {
+    status: 409,
+    retry: 'later',
+    title: 'A limit of the organisation is reached',
+    nextStep:
+      'Pause or delete what is not needed; who runs the installation can raise the limit. GET /v1/limits shows it.',
+  },
   insufficient_memory: {
     status: 503,
     retry: 'later',

@@ -6,6 +6,7 @@ export * from './authority.ts';
 export * from './errors.ts';
 export * from './ids.ts';
 export * from './lifecycle.ts';
+export * from './limits.ts';
 export * from './manifest.ts';
 export * from './ports/clock.ts';
 export * from './ports/guest.ts';

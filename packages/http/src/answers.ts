@@ -76,6 +76,9 @@ export const ANSWERS: Answers = {
     body: await useCases.createOrganisation(caller, input),
   }),
 
+  setLimits: async ({ useCases, caller, input }) => ({ body: await useCases.setLimits(caller, input) }),
+  getLimits: async ({ useCases, caller, input }) => ({ body: await useCases.getLimits(caller, input) }),
+
   listTemplates: async ({ useCases, caller, input }) => ({ body: await useCases.listTemplates(caller, input) }),
   getCapabilities: async ({ useCases, caller, input }) => ({ body: await useCases.getCapabilities(caller, input) }),
   getHealth: async ({ server }) => ({ body: { status: 'ok', version: server.version } }),

@@ -11,6 +11,12 @@ export class NoTenants {
   listAudit(): Promise<never> {
     return refuse();
   }
+  setLimits(): Promise<never> {
+    return refuse();
+  }
+  getLimits(): Promise<never> {
+    return refuse();
+  }
   listProjects(): Promise<never> {
     return refuse();
   }

@@ -17,6 +17,7 @@ import {
   type TenantRecords,
 } from '@space/control';
 import {
+  addedBy,
   OPERATIONS,
   type ProjectId,
   type SandboxId,
@@ -30,6 +31,7 @@ import type { Database } from './database.ts';
 import { translated } from './errors.ts';
 import { appendAudit, PostgresAudit } from './postgres-audit.ts';
 import { PostgresCalls } from './postgres-calls.ts';
+import { reserve } from './postgres-limits.ts';
 import { PostgresTenants } from './postgres-tenants.ts';
 import { changesOf, operationOf, rowOfBy, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
 import type { Tables } from './schema.ts';
@@ -70,6 +72,10 @@ class PostgresRecords implements Records {
           })),
         )
         .execute();
+      // All of one call are in one project.
+      for (const projectId of new Set(sandboxes.map((one) => one.projectId))) {
+        await reserve(tx, projectId, addedBy('create', 'absent', false));
+      }
       for (const { id, operationId, by, at } of sandboxes) {
         if (by !== null) await appendAudit(tx, by, { target: id, operationId, outcome: null, at });
       }
@@ -161,6 +167,8 @@ class PostgresRecords implements Records {
         .execute();
       if (by !== null) await appendAudit(tx, by, { target: id, operationId, outcome: null, at });
       if (taking !== null) await tx.insertInto('snapshots').values(rowOfSnapshot(taking)).execute();
+      const takesKept = taking !== null && (taking.cause !== 'pause' || taking.name !== null);
+      await reserve(tx, seen.projectId, addedBy(operation, seen.settled, takesKept));
       return sandboxOf(row);
     });
   }

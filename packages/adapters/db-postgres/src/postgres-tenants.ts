@@ -10,9 +10,10 @@ import {
   type Revocation,
   type TenantRecords,
 } from '@space/control';
-import type { ApiKeyId, OrganisationId, ProjectId } from '@space/core';
+import type { ApiKeyId, Limits, OrganisationId, ProjectId, Usage } from '@space/core';
 import { type Kysely, type Selectable, type SelectQueryBuilder, sql } from 'kysely';
 import { translated } from './errors.ts';
+import { rowOfLimits, usageOf } from './postgres-limits.ts';
 import { apiKeyOf, organisationOf, projectOf, rowOfApiKey, rowOfProject } from './rows.ts';
 import type { Tables } from './schema.ts';
 
@@ -28,8 +29,9 @@ export class PostgresTenants implements TenantRecords {
   addOrganisation(organisation: RecordedOrganisation, project: RecordedProject, key: RecordedApiKey): Promise<void> {
     return translated(() =>
       this.#db.transaction().execute(async (tx) => {
-        const { id, name, operator, createdAt: created_at } = organisation;
-        await tx.insertInto('organisations').values({ id, name, operator, created_at }).execute();
+        const { id, name, operator, limits, createdAt: created_at } = organisation;
+        const row = { id, name, operator, created_at, ...rowOfLimits(limits) };
+        await tx.insertInto('organisations').values(row).execute();
         await tx.insertInto('projects').values(rowOfProject(project)).execute();
         await tx.insertInto('api_keys').values(rowOfApiKey(key)).execute();
       }),
@@ -41,6 +43,17 @@ export class PostgresTenants implements TenantRecords {
       const row = await this.#db.selectFrom('organisations').selectAll().where('id', '=', id).executeTakeFirst();
       return row === undefined ? null : organisationOf(row);
     });
+  }
+
+  setLimits(id: OrganisationId, limits: Limits): Promise<boolean> {
+    return translated(async () => {
+      const update = this.#db.updateTable('organisations').set(rowOfLimits(limits)).where('id', '=', id);
+      return (await update.returning('id').executeTakeFirst()) !== undefined;
+    });
+  }
+
+  usage(id: OrganisationId): Promise<Usage> {
+    return translated(() => usageOf(this.#db, id));
   }
 
   listOrganisations(page: PageRequest): Promise<Page<RecordedOrganisation>> {

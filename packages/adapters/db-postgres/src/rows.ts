@@ -11,6 +11,7 @@ import type {
 } from '@space/control';
 import type { ApiKeyId, OperationId, OrganisationId, ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
 import type { Selectable, Updateable } from 'kysely';
+import { limitsOf } from './postgres-limits.ts';
 import type {
   ApiKeyRow,
   NewSnapshotRow,
@@ -122,8 +123,9 @@ export function rowOfBy(by: RecordedOperation['by']) {
   return { request_id: by?.requestId ?? null, api_key_id: by?.apiKeyId ?? null };
 }
 
-export function organisationOf({ id, name, operator, created_at: createdAt }: OrganisationRow): RecordedOrganisation {
-  return { id: id as OrganisationId, name, operator, createdAt };
+export function organisationOf(row: OrganisationRow): RecordedOrganisation {
+  const { id, name, operator, created_at: createdAt } = row;
+  return { id: id as OrganisationId, name, operator, limits: limitsOf(row), createdAt };
 }
 
 export function projectOf({ id, organisation_id, name, created_at: createdAt }: ProjectRow): RecordedProject {

@@ -70,6 +70,10 @@ interface OrganisationTable {
   id: string;
   name: string;
   operator: boolean;
+  max_sandboxes: number | null;
+  max_running: number | null;
+  max_snapshots: number | null;
+  max_memory_mib: number | null;
   created_at: Date;
 }
 
@@ -323,6 +327,17 @@ export const MIGRATIONS: Record<string, Migration> = {
         )`.execute(db);
       await sql`create index audit_organisation on audit (organisation_id, at desc, id desc)`.execute(db);
       await sql`create index audit_at on audit (at)`.execute(db);
+    },
+  },
+  '0006_limits': {
+    async up(db) {
+      await sql`
+        alter table organisations
+          add column max_sandboxes bigint,
+          add column max_running bigint,
+          add column max_snapshots bigint,
+          add column max_memory_mib bigint`.execute(db);
+      await sql`create index snapshots_project on snapshots (project_id)`.execute(db);
     },
   },
 };

@@ -52,10 +52,39 @@ export const createKeyBody = z
 
 export const keyParams = z.strictObject({ id: apiKeyId });
 
+const count = z.number().int().min(0);
+const limit = count.max(1_000_000_000).nullable();
+
+export const limits = z
+  .strictObject({
+    sandboxes: limit.meta({ description: 'In all, whatever their state is.' }),
+    running: limit.meta({ description: 'With a microVM, from the begin of what starts it.' }),
+    snapshots: limit.meta({ description: 'But for those that a pause left, which are never refused.' }),
+    memoryMib: limit.meta({ description: 'Of all microVMs together, MiB.' }),
+  })
+  .meta({ id: 'Limits', description: 'Null: no limit.' });
+
+export const limitsAndUsage = z
+  .strictObject({
+    limits,
+    present: z.strictObject({ sandboxes: count, running: count, snapshots: count, memoryMib: count }),
+  })
+  .meta({ id: 'LimitsAndUsage' });
+
+export const limitsBody = z.strictObject({
+  sandboxes: limit.exactOptional(),
+  running: limit.exactOptional(),
+  snapshots: limit.exactOptional(),
+  memoryMib: limit.exactOptional(),
+});
+
+export const organisationParams = z.strictObject({ id: organisationId });
+
 export const organisation = z
   .strictObject({
     id: organisationId,
     name,
+    limits,
     operator: z.boolean().meta({ description: 'Whether it runs the installation; exactly one does.' }),
     createdAt: timestamp,
   })
