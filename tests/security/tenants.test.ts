@@ -23,6 +23,7 @@ const QUERIES: Readonly<Partial<Record<RouteName, string>>> = {
   writeFile: '?path=a',
   statFile: '?path=a',
   listFiles: '?path=a',
+  listEvents: '?follow=false',
 };
 const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   exec: { command: 'read' },

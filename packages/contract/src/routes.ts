@@ -353,6 +353,21 @@ export const ROUTES = {
     status: 200,
     errors: ['not_found'],
   },
+  listEvents: {
+    method: 'GET',
+    path: '/v1/events',
+    action: 'event.read',
+    summary: 'Stream what happens in the project, in order, from a cursor on',
+    description:
+      'Events are kept for 7 days, and written together with what they tell of: none is missed by whoever goes on from the ' +
+      'last cursor. Begins with `open`. A revoked key is told to who may list keys.',
+    params: nothing,
+    query: schemas.eventsQuery,
+    body: noBody,
+    response: ndjson(schemas.platformEvent, ['end', 'error']),
+    status: 200,
+    errors: ['events_lost'],
+  },
   listAudit: {
     method: 'GET',
     path: '/v1/audit',

@@ -23,6 +23,7 @@ import type {
   OperationList,
   Organisation,
   OrganisationList,
+  PlatformEvent,
   ProcessList,
   Project,
   ProjectList,
@@ -106,6 +107,7 @@ export interface UseCases {
   listOperations(caller: Caller, input: Input<'listOperations'>): Promise<OperationList>;
   getOperation(caller: Caller, input: Input<'getOperation'>): Promise<Operation>;
 
+  listEvents(caller: Caller, input: Input<'listEvents'>): AsyncIterable<PlatformEvent>;
   listAudit(caller: Caller, input: Input<'listAudit'>): Promise<AuditList>;
 
   listProjects(caller: Caller, input: Input<'listProjects'>): Promise<ProjectList>;

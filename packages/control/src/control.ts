@@ -9,6 +9,7 @@ import { Audit } from './audit.ts';
 import { Nursery } from './birth.ts';
 import { Driver } from './driver.ts';
 import { Effects } from './effects.ts';
+import { EventUseCases } from './event-use-cases.ts';
 import { Gate, type InnerUseCases } from './gate.ts';
 import { GuestUseCases } from './guest-use-cases.ts';
 import { IdempotentCalls } from './idempotency.ts';
@@ -51,11 +52,13 @@ export function createControl(ports: ControlPorts): Control {
   const sandboxes = new LifecycleUseCases(machinery);
   const guests = new GuestUseCases(machinery, sandboxes, calls);
   const snapshots = new SnapshotUseCases(machinery, sandboxes);
+  const events = new EventUseCases(ports);
   const operations = new OperationUseCases(ports);
   const tenants = new TenantUseCases(ports, keys);
   const watch = new Watch(ports, reconciler, driver, async () => {
     await calls.dropOld();
     await audit.dropOld();
+    await events.dropOld();
   });
 
   const useCases: InnerUseCases = {
@@ -83,6 +86,7 @@ export function createControl(ports: ControlPorts): Control {
     getCapabilities: (caller, input) => snapshots.getCapabilities(caller, input),
     listOperations: (caller, input) => operations.listOperations(caller, input),
     getOperation: (caller, input) => operations.getOperation(caller, input),
+    listEvents: (caller, input) => events.listEvents(caller, input),
     listAudit: (caller, input) => operations.listAudit(caller, input),
     listProjects: (caller, input) => tenants.listProjects(caller, input),
     createProject: (caller, input) => tenants.createProject(caller, input),

@@ -10,6 +10,7 @@ export { createApiKey, type Identity } from './api-keys.ts';
 export type * from './audit-records.ts';
 export type * from './call-records.ts';
 export { type Control, createControl } from './control.ts';
+export * from './event-records.ts';
 export { decodeCursor, pageOf } from './page.ts';
 export type { ControlPorts, Logger } from './ports.ts';
 export type { ReconcileReport } from './reconcile.ts';

@@ -172,7 +172,7 @@ export class LifecycleUseCases {
         );
         for (const point of idle) {
           await node.deletePoint(point.vault, point.id);
-          await records.dropSnapshots([point.id]);
+          await records.dropSnapshots([point.id], new Date(this.#ports.clock.now()));
         }
       });
     } catch (err) {

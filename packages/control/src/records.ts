@@ -30,6 +30,7 @@ import type {
 } from '@space/core';
 import type { Asker, AuditRecords } from './audit-records.ts';
 import type { CallRecords } from './call-records.ts';
+import type { EventRecords } from './event-records.ts';
 import type { TenantRecords } from './tenant-records.ts';
 
 export interface RecordedSandbox extends LifecycleState {
@@ -234,11 +235,12 @@ export interface Records {
     changes: Partial<Pick<RecordedSnapshot, 'name' | 'note' | 'cause' | 'state' | 'badReason'>>,
   ): Promise<boolean>;
   /** Idempotent. */
-  dropSnapshots(ids: readonly SnapshotId[]): Promise<void>;
+  dropSnapshots(ids: readonly SnapshotId[], at: Date): Promise<void>;
 
   readonly tenants: TenantRecords;
   readonly calls: CallRecords;
   readonly audit: AuditRecords;
+  readonly events: EventRecords;
   /** Throws `unavailable` when the database does not answer. */
   ping(): Promise<void>;
 }

@@ -41,14 +41,14 @@ export class SnapshotUseCases {
   }
 
   async deleteSnapshot({ projectId }: Caller, input: Input<'deleteSnapshot'>): Promise<void> {
-    const { records, node } = this.#machinery.ports;
+    const { records, node, clock } = this.#machinery.ports;
     const { sandboxId, id } = await findSnapshot(records, projectId, input.id);
     // In the sandbox's turn, so that no operation that needs the point begins meanwhile.
     await this.#machinery.driver.exclusively(sandboxId, async () => {
       const snapshot = await findSnapshot(records, projectId, id);
       await this.#checkUnused(snapshot);
       await node.deletePoint(snapshot.vault, id);
-      await records.dropSnapshots([id]);
+      await records.dropSnapshots([id], new Date(clock.now()));
     });
   }
 

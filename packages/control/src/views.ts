@@ -4,6 +4,7 @@ import type {
   AuditList,
   Operation,
   Organisation,
+  PlatformEvent,
   Project,
   Sandbox,
   SandboxDetail,
@@ -11,6 +12,7 @@ import type {
 } from '@space/contract';
 import { AppError, ERRORS, statusOf } from '@space/core';
 import type { RecordedAudit } from './audit-records.ts';
+import type { RecordedEvent } from './event-records.ts';
 import type { Outcome, RecordedOperation, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import type { RecordedApiKey, RecordedOrganisation, RecordedProject } from './tenant-records.ts';
 
@@ -101,5 +103,22 @@ export function viewAudit(recorded: RecordedAudit): AuditList['records'][number]
     operation: operationId,
     outcome,
     requestId,
+  };
+}
+
+export function viewEvent(recorded: RecordedEvent): PlatformEvent {
+  const { cursor, kind, at, sandboxId, snapshotId, apiKeyId, operationId, operation, outcome, errorCode } = recorded;
+  return {
+    type: 'event',
+    cursor,
+    kind,
+    at: at.toISOString(),
+    ...(sandboxId === null ? {} : { sandboxId }),
+    ...(snapshotId === null ? {} : { snapshotId }),
+    ...(apiKeyId === null ? {} : { apiKeyId }),
+    ...(operationId === null ? {} : { operationId }),
+    ...(operation === null ? {} : { operation }),
+    ...(outcome === null ? {} : { state: STATES[outcome] }),
+    ...(errorCode === null ? {} : { code: errorCode }),
   };
 }

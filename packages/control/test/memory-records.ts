@@ -16,6 +16,7 @@ import {
   type Usage,
 } from '@space/core';
 import type { Asker } from '../src/audit-records.ts';
+import { eventOfDrop, eventsOfEnd, eventsOfSettling } from '../src/event-records.ts';
 import { paginate } from '../src/page.ts';
 import type {
   Finding,
@@ -31,6 +32,7 @@ import type {
 } from '../src/records.ts';
 import { MemoryAudit } from './memory-audit.ts';
 import { MemoryCalls } from './memory-calls.ts';
+import { MemoryEvents } from './memory-events.ts';
 import { MemoryTenants } from './memory-tenants.ts';
 
 export class MemoryRecords implements Records {
@@ -41,7 +43,9 @@ export class MemoryRecords implements Records {
   readonly tenants = new MemoryTenants(
     () => this.#turn(),
     (isOwn) => this.#usageOf(isOwn),
+    (event) => this.events.put([event]),
   );
+  readonly events = new MemoryEvents(() => this.#turn());
   readonly calls = new MemoryCalls(() => this.#turn());
   readonly audit = new MemoryAudit(
     () => this.#turn(),
@@ -157,9 +161,11 @@ export class MemoryRecords implements Records {
       updatedAt: end.at,
     };
     this.#sandboxes.set(after.id, after);
+    const taken = end.points.filter(({ id }) => this.#snapshots.get(id)?.state === 'taking');
+    this.events.put(eventsOfEnd(now, end, taken));
     this.#endJournal(end.operationId, end.outcome, end.errorCode, end.at);
     for (const point of end.points) this.#snapshots.set(point.id, point);
-    for (const id of end.dropped) this.#drop(id);
+    for (const id of end.dropped) this.#drop(id, end.at);
     return this.#sandboxes.get(after.id) ?? after;
   }
 
@@ -192,6 +198,7 @@ export class MemoryRecords implements Records {
     const now = this.#sandboxes.get(seen.id);
     if (now?.epoch !== seen.epoch || now.operation !== null || now.settled !== seen.settled) return false;
     this.#sandboxes.set(now.id, { ...now, settled, ...changes, updatedAt: at });
+    this.events.put(eventsOfSettling(now, settled, at));
     return true;
   }
 
@@ -236,9 +243,9 @@ export class MemoryRecords implements Records {
     return true;
   }
 
-  async dropSnapshots(ids: readonly SnapshotId[]): Promise<void> {
+  async dropSnapshots(ids: readonly SnapshotId[], at: Date): Promise<void> {
     await this.#turn();
-    for (const id of ids) this.#drop(id);
+    for (const id of ids) this.#drop(id, at);
   }
 
   async ping(): Promise<void> {
@@ -276,10 +283,11 @@ export class MemoryRecords implements Records {
     };
   }
 
-  #drop(id: SnapshotId): void {
+  #drop(id: SnapshotId, at: Date): void {
     const gone = this.#snapshots.get(id);
     if (gone === undefined) return;
     this.#snapshots.delete(id);
+    if (gone.state !== 'taking' && isCounted(gone)) this.events.put([eventOfDrop(gone, at)]);
     for (const child of this.#snapshots.values()) {
       if (child.parent === id) this.#snapshots.set(child.id, { ...child, parent: gone.parent });
     }

@@ -10,6 +10,7 @@ import {
   type ProjectId,
   type Usage,
 } from '@space/core';
+import { eventOfRevocation, type NewEvent } from '../src/event-records.ts';
 import { paginate } from '../src/page.ts';
 import type { PageRequest } from '../src/records.ts';
 import type {
@@ -24,12 +25,18 @@ const BEGINNING = new Date(0);
 
 export class MemoryTenants implements TenantRecords {
   readonly #turn: () => Promise<void>;
+  readonly #tell: (event: NewEvent) => void;
   readonly #usageOf: (isOwn: (projectId: ProjectId) => boolean) => Usage;
   readonly #organisations = new Map<string, RecordedOrganisation>();
   readonly #projects = new Map<string, RecordedProject>();
   readonly #keys = new Map<string, RecordedApiKey>();
 
-  constructor(turn: () => Promise<void>, usageOf: (isOwn: (projectId: ProjectId) => boolean) => Usage) {
+  constructor(
+    turn: () => Promise<void>,
+    usageOf: (isOwn: (projectId: ProjectId) => boolean) => Usage,
+    tell: (event: NewEvent) => void,
+  ) {
+    this.#tell = tell;
     this.#turn = turn;
     this.#usageOf = usageOf;
     const organisation = {
@@ -135,6 +142,7 @@ export class MemoryTenants implements TenantRecords {
     const admins = [...this.#keys.values()].filter((one) => one.organisationId === organisationId && isAdmin(one));
     if (isAdmin(key) && admins.length === 1) return 'last_admin';
     this.#keys.set(id, { ...key, revokedAt: at });
+    this.#tell(eventOfRevocation(organisationId, id, at));
     return 'revoked';
   }
 

@@ -311,8 +311,8 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       await withPoints(sandbox, [a, b, c, d], c.id);
       const fork = await running({ forkedFrom: { sandboxId: sandbox.id, snapshotId: c.id } });
       expect(fork).toMatchObject({ origin: c.id, head: c.id });
-      await records.dropSnapshots([c.id, b.id]);
-      await records.dropSnapshots([c.id]);
+      await records.dropSnapshots([c.id, b.id], tick());
+      await records.dropSnapshots([c.id], tick());
       expect(await records.findSnapshot(d.id)).toMatchObject({ parent: a.id });
       const forkedFrom = { sandboxId: sandbox.id, snapshotId: c.id };
       expect(await records.findSandbox(fork.id)).toMatchObject({ origin: a.id, head: a.id, forkedFrom });
@@ -495,6 +495,103 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
         await running({ projectId: project.id });
         await expect(running({ projectId: project.id })).rejects.toMatchObject(refused('sandboxes', 1, 2));
         expect((await records.tenants.findOrganisation(organisationId))?.limits.sandboxes).toBe(1);
+      });
+    });
+
+    describe('events', () => {
+      const list = (after: string | null = null, projectId = DEFAULT_PROJECT, limit = 100) =>
+        records.events.list({ after, projectId, organisationId: DEFAULT_ORGANISATION, limit });
+      /** All that becomes visible: what was committed may be shown a moment later, while other transactions run. */
+      const kinds = async (after: string | null = null) => (await list(after)).map(({ kind }) => kind);
+
+      it('tell what happened, in order, once, from any cursor on', async () => {
+        const sandbox = await running();
+        const taking = newSnapshot(sandbox.id, { state: 'taking' });
+        const begun = sure(await records.beginOperation(beginOf(sandbox, 'pause', { taking })));
+        const good = { ...taking, state: 'good' as const };
+        const paused = sure(await records.endOperation(endOf(begun, { settled: 'paused', points: [good] })));
+        await records.dropSnapshots([taking.id], tick());
+        await records.settle({ seen: paused, settled: 'crashed', changes: {}, at: tick() });
+        const key = { id: newId('apiKey', chance), organisationId: DEFAULT_ORGANISATION, projectId: null, name: null };
+        const rest = {
+          roles: ['viewer' as const],
+          prefix: 'p',
+          sha256: chance.bytes(32),
+          createdAt: tick(),
+          revokedAt: null,
+        };
+        await records.tenants.addApiKey({ ...key, ...rest });
+        await records.tenants.revokeApiKey(DEFAULT_ORGANISATION, key.id, tick());
+        const all = [
+          'sandbox.created',
+          'sandbox.running',
+          'operation.ended',
+          'snapshot.taken',
+          'sandbox.paused',
+          'operation.ended',
+          'snapshot.deleted',
+          'sandbox.crashed',
+          'key.revoked',
+        ];
+        expect(await kinds()).toEqual(all);
+        const events = await list();
+        for (const [index, { cursor }] of events.entries()) expect(await kinds(cursor)).toEqual(all.slice(index + 1));
+        expect((await list(null, DEFAULT_PROJECT, 2)).map(({ cursor }) => cursor)).toEqual(
+          events.slice(0, 2).map(({ cursor }) => cursor),
+        );
+        expect(events[5]).toMatchObject({ operationId: begun.operationId, operation: 'pause', outcome: 'ok' });
+        // A project sees its own; who may not see keys is told of none.
+        expect((await list(null, newId('project', chance))).map(({ kind }) => kind)).toEqual(['key.revoked']);
+        const project = { after: null, projectId: DEFAULT_PROJECT, organisationId: null, limit: 100 };
+        expect((await records.events.list(project)).map(({ kind }) => kind)).toEqual(all.slice(0, -1));
+      });
+
+      it('say nothing of what did not happen', async () => {
+        const fresh = newSandbox();
+        await records.addSandboxes([fresh]);
+        const begun = sure(await records.findSandbox(fresh.id));
+        await records.endOperation(
+          endOf(begun, { settled: 'deleted', outcome: 'failed', errorCode: 'restore_failed' }),
+        );
+        await records.endOperation(
+          endOf(begun, { settled: 'deleted', outcome: 'failed', errorCode: 'restore_failed' }),
+        );
+        expect(await kinds()).toEqual(['operation.ended']);
+      });
+
+      it('are dropped by age, and then an old cursor is refused and not passed over in silence', async () => {
+        await running();
+        const [first, , third] = await list();
+        await records.events.dropBefore(tick());
+        expect(await list()).toEqual([]);
+        await expect(list(sure(first).cursor)).rejects.toMatchObject({ code: 'events_lost' });
+        await running();
+        expect(await kinds(sure(third).cursor)).toHaveLength(3);
+      });
+
+      it('are missed by nobody who follows while many write', async () => {
+        const made: string[] = [];
+        let writing = true;
+        const seen: string[] = [];
+        const follow = async () => {
+          let after: string | null = null;
+          for (let last = false; ; ) {
+            const piece: Awaited<ReturnType<typeof list>> = await list(after, DEFAULT_PROJECT, 7);
+            after = piece.at(-1)?.cursor ?? after;
+            seen.push(...piece.filter(({ kind }) => kind === 'sandbox.created').map(({ sandboxId: id }) => `${id}`));
+            if (piece.length > 0) continue;
+            if (last) return;
+            last = !writing;
+          }
+        };
+        const write = async () => {
+          for (let i = 0; i < 12; i++) made.push((await running()).id);
+        };
+        const following = follow();
+        await Promise.all(Array.from({ length: 5 }, write));
+        writing = false;
+        await following;
+        expect(seen.toSorted()).toEqual(made.toSorted());
       });
     });
 

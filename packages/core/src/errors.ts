@@ -118,6 +118,12 @@ export const ERRORS = {
     title: 'The snapshot needs something that this node does not have',
     nextStep: 'The message names what is missing; provide it.',
   },
+  events_lost: {
+    status: 410,
+    retry: 'never',
+    title: 'Events after that cursor are no longer kept',
+    nextStep: 'Start without a cursor, and list what there is now.',
+  },
   limit_reached: {
     status: 409,
     retry: 'later',

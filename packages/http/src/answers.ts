@@ -60,6 +60,10 @@ export const ANSWERS: Answers = {
   listOperations: async ({ useCases, caller, input }) => ({ body: await useCases.listOperations(caller, input) }),
   getOperation: async ({ useCases, caller, input }) => ({ body: await useCases.getOperation(caller, input) }),
 
+  listEvents: async (call) => {
+    await sendEvents('listEvents', call, withEnd(call.useCases.listEvents(call.caller, call.input)));
+    return 'streamed';
+  },
   listAudit: async ({ useCases, caller, input }) => ({ body: await useCases.listAudit(caller, input) }),
 
   listProjects: async ({ useCases, caller, input }) => ({ body: await useCases.listProjects(caller, input) }),
@@ -114,4 +118,9 @@ async function* listingOf({ useCases, caller, input }: Call<'listFiles'>) {
 
 async function* map<A, B>(items: AsyncIterable<A>, change: (item: A) => B): AsyncGenerator<B> {
   for await (const item of items) yield change(item);
+}
+
+async function* withEnd<A>(items: AsyncIterable<A>): AsyncGenerator<A | { readonly type: 'end' }> {
+  yield* items;
+  yield { type: 'end' };
 }

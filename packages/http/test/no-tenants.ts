@@ -17,6 +17,9 @@ export class NoTenants {
   getLimits(): Promise<never> {
     return refuse();
   }
+  async *listEvents(): AsyncGenerator<never> {
+    yield await refuse();
+  }
   listProjects(): Promise<never> {
     return refuse();
   }

@@ -3,6 +3,10 @@ import {
   type AuditRecords,
   type CallRecords,
   decodeCursor,
+  type EventRecords,
+  eventOfDrop,
+  eventsOfEnd,
+  eventsOfSettling,
   type Finding,
   type NewSandbox,
   type OperationBegin,
@@ -31,6 +35,7 @@ import type { Database } from './database.ts';
 import { translated } from './errors.ts';
 import { appendAudit, PostgresAudit } from './postgres-audit.ts';
 import { PostgresCalls } from './postgres-calls.ts';
+import { appendEvents, PostgresEvents } from './postgres-events.ts';
 import { reserve } from './postgres-limits.ts';
 import { PostgresTenants } from './postgres-tenants.ts';
 import { changesOf, operationOf, rowOfBy, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
@@ -44,6 +49,7 @@ class PostgresRecords implements Records {
   readonly tenants: TenantRecords;
   readonly calls: CallRecords;
   readonly audit: AuditRecords;
+  readonly events: EventRecords;
   readonly #db: Kysely<Tables>;
 
   constructor(db: Kysely<Tables>) {
@@ -51,6 +57,7 @@ class PostgresRecords implements Records {
     this.tenants = new PostgresTenants(db);
     this.calls = new PostgresCalls(db);
     this.audit = new PostgresAudit(db);
+    this.events = new PostgresEvents(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
@@ -176,6 +183,7 @@ class PostgresRecords implements Records {
   endOperation(end: OperationEnd): Promise<RecordedSandbox | null> {
     return this.#transaction(async (tx) => {
       const content = end.settled === 'deleted' ? TOMBSTONE : {};
+      const before = await tx.selectFrom('sandboxes').selectAll().where('id', '=', end.sandboxId).executeTakeFirst();
       const row = await tx
         .updateTable('sandboxes')
         .set({ ...changesOf(end.changes), ...content, settled: end.settled, updated_at: end.at })
@@ -185,14 +193,16 @@ class PostgresRecords implements Records {
         .where('operation_id', '=', end.operationId)
         .returningAll()
         .executeTakeFirst();
-      if (row === undefined) return this.#alreadyEnded(tx, end);
+      if (row === undefined || before === undefined) return this.#alreadyEnded(tx, end);
       await tx
         .updateTable('operations')
         .set({ outcome: end.outcome, error_code: end.errorCode, ended_at: end.at })
         .where('id', '=', end.operationId)
         .execute();
-      for (const point of end.points) await upsertSnapshot(tx, point);
-      await dropSnapshots(tx, end.dropped);
+      const taken: RecordedSnapshot[] = [];
+      for (const point of end.points) if (await upsertSnapshot(tx, point)) taken.push(point);
+      await appendEvents(tx, eventsOfEnd(sandboxOf(before), end, taken));
+      await dropSnapshots(tx, end.dropped, end.at);
       // Read again: what was dropped may have been its head.
       return sandboxOf(await tx.selectFrom('sandboxes').selectAll().where('id', '=', row.id).executeTakeFirstOrThrow());
     });
@@ -233,8 +243,8 @@ class PostgresRecords implements Records {
   }
 
   settle({ seen, settled, changes, at }: Finding): Promise<boolean> {
-    return translated(async () => {
-      const row = await this.#db
+    return this.#transaction(async (tx) => {
+      const row = await tx
         .updateTable('sandboxes')
         .set({ ...changesOf(changes), settled, updated_at: at })
         .where('id', '=', seen.id)
@@ -243,6 +253,7 @@ class PostgresRecords implements Records {
         .where('operation', 'is', null)
         .returning('id')
         .executeTakeFirst();
+      if (row !== undefined) await appendEvents(tx, eventsOfSettling(seen, settled, at));
       return row !== undefined;
     });
   }
@@ -300,8 +311,8 @@ class PostgresRecords implements Records {
     });
   }
 
-  dropSnapshots(ids: readonly SnapshotId[]): Promise<void> {
-    return this.#transaction((tx) => dropSnapshots(tx, ids));
+  dropSnapshots(ids: readonly SnapshotId[], at: Date): Promise<void> {
+    return this.#transaction((tx) => dropSnapshots(tx, ids, at));
   }
 
   ping(): Promise<void> {
@@ -372,17 +383,22 @@ function hasStatus(eb: ExpressionBuilder<Tables, 'sandboxes'>, status: SandboxSt
   );
 }
 
-async function upsertSnapshot(tx: Transaction<Tables>, snapshot: RecordedSnapshot): Promise<void> {
+/** Whether it was being taken. */
+async function upsertSnapshot(tx: Transaction<Tables>, snapshot: RecordedSnapshot): Promise<boolean> {
   const { id, ...changes } = rowOfSnapshot(snapshot);
+  const before = await tx.selectFrom('snapshots').select('state').where('id', '=', id).executeTakeFirst();
   const insert = tx.insertInto('snapshots').values({ id, ...changes });
   await insert.onConflict((conflict) => conflict.column('id').doUpdateSet(changes)).execute();
+  return before?.state === 'taking';
 }
 
 /** Hands on to the parent whoever came after: one by one, so that a chain that goes at once ends where it should. */
-async function dropSnapshots(tx: Transaction<Tables>, ids: readonly SnapshotId[]): Promise<void> {
+async function dropSnapshots(tx: Transaction<Tables>, ids: readonly SnapshotId[], at: Date): Promise<void> {
   for (const id of ids) {
-    const gone = await tx.deleteFrom('snapshots').where('id', '=', id).returning('parent').executeTakeFirst();
+    const gone = await tx.deleteFrom('snapshots').where('id', '=', id).returningAll().executeTakeFirst();
     if (gone === undefined) continue;
+    const shown = gone.state !== 'taking' && (gone.cause !== 'pause' || gone.name !== null);
+    if (shown) await appendEvents(tx, [eventOfDrop(snapshotOf(gone), at)]);
     const { parent } = gone;
     await tx.updateTable('snapshots').set({ parent }).where('parent', '=', id).execute();
     await tx.updateTable('sandboxes').set({ origin: parent }).where('origin', '=', id).execute();

@@ -1,6 +1,7 @@
 /** Organisations, projects and API keys in PostgreSQL. */
 import {
   decodeCursor,
+  eventOfRevocation,
   type Page,
   type PageRequest,
   pageOf,
@@ -13,6 +14,7 @@ import {
 import type { ApiKeyId, Limits, OrganisationId, ProjectId, Usage } from '@space/core';
 import { type Kysely, type Selectable, type SelectQueryBuilder, sql } from 'kysely';
 import { translated } from './errors.ts';
+import { appendEvents } from './postgres-events.ts';
 import { rowOfLimits, usageOf } from './postgres-limits.ts';
 import { apiKeyOf, organisationOf, projectOf, rowOfApiKey, rowOfProject } from './rows.ts';
 import type { Tables } from './schema.ts';
@@ -124,6 +126,7 @@ export class PostgresTenants implements TenantRecords {
         const live = (await own.where('revoked_at', 'is', null).execute()).filter(isAdmin);
         if (isAdmin(key) && live.length === 1) return 'last_admin';
         await tx.updateTable('api_keys').set({ revoked_at: at }).where('id', '=', id).execute();
+        await appendEvents(tx, [eventOfRevocation(organisationId, id, at)]);
         return 'revoked';
       }),
     );

@@ -24,7 +24,8 @@ afterAll(async () => {
 }, 60_000);
 
 const open = async () => {
-  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit`.execute(database.db);
+  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events`.execute(database.db);
+  await sql`update event_floor set tx = 0, number = 0`.execute(database.db);
   await sql`delete from projects where id <> ${DEFAULT_PROJECT}`.execute(database.db);
   await sql`delete from organisations where id <> ${DEFAULT_ORGANISATION}`.execute(database.db);
   return createPostgresRecords(database);

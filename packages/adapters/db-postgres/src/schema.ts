@@ -1,6 +1,6 @@
 /** The tables as Kysely sees them, and the migrations that make them. A migration that has been released is never edited. */
 
-import type { OperationInput, Outcome, RecordedSnapshot, SnapshotTimings } from '@space/control';
+import type { EventKind, OperationInput, Outcome, RecordedSnapshot, SnapshotTimings } from '@space/control';
 import type { Action, ErrorCode, Operation, Role, Settled, Size } from '@space/core';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import type { ColumnType, Generated, Insertable, Selectable } from 'kysely';
@@ -124,6 +124,22 @@ interface AuditTable {
   at: Date;
 }
 
+interface EventTable {
+  tx: Generated<number>;
+  number: Generated<number>;
+  kind: EventKind;
+  at: Date;
+  organisation_id: string | null;
+  project_id: string | null;
+  sandbox_id: string | null;
+  snapshot_id: string | null;
+  operation_id: string | null;
+  api_key_id: string | null;
+  operation: Operation | null;
+  outcome: Outcome | null;
+  error_code: ErrorCode | null;
+}
+
 export interface Tables {
   sandboxes: SandboxTable;
   snapshots: SnapshotTable;
@@ -131,6 +147,8 @@ export interface Tables {
   api_keys: ApiKeyTable;
   calls: CallTable;
   audit: AuditTable;
+  events: EventTable;
+  event_floor: { tx: number; number: number };
   organisations: OrganisationTable;
   projects: ProjectTable;
 }
@@ -338,6 +356,33 @@ export const MIGRATIONS: Record<string, Migration> = {
           add column max_snapshots bigint,
           add column max_memory_mib bigint`.execute(db);
       await sql`create index snapshots_project on snapshots (project_id)`.execute(db);
+    },
+  },
+  '0007_events': {
+    async up(db) {
+      await sql`
+        create table events (
+          tx bigint not null default pg_current_xact_id()::text::bigint,
+          number bigint generated always as identity,
+          kind text not null,
+          at timestamptz(3) not null,
+          organisation_id text,
+          project_id text,
+          sandbox_id text,
+          snapshot_id text,
+          operation_id text,
+          api_key_id text,
+          operation text,
+          outcome text,
+          error_code text,
+          primary key (tx, number)
+        )`.execute(db);
+      await sql`create index events_project on events (project_id, tx, number)`.execute(db);
+      await sql`create index events_organisation on events (organisation_id, tx, number)
+        where organisation_id is not null`.execute(db);
+      await sql`create index events_at on events (at)`.execute(db);
+      await sql`create table event_floor (tx bigint not null, number bigint not null)`.execute(db);
+      await sql`insert into event_floor (tx, number) values (0, 0)`.execute(db);
     },
   },
 };

@@ -1,5 +1,6 @@
 /** All schemas of the wire. */
 export * from './audit.ts';
+export * from './event.ts';
 export * from './exec.ts';
 export * from './fields.ts';
 export * from './files.ts';
