@@ -147,6 +147,8 @@ function successOf(route: Route, components: Components): Json {
       return { description };
     case 'bytes':
       return { description, content: { 'application/octet-stream': {} } };
+    case 'text':
+      return { description, content: { [route.response.contentType]: { schema: { type: 'string' } } } };
     case 'json':
       return { description, content: { 'application/json': { schema: components.schemaOf(route.response.schema) } } };
     case 'ndjson':

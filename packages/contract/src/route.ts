@@ -15,6 +15,7 @@ export type ResponseBody =
   | { readonly kind: 'none' }
   | { readonly kind: 'json'; readonly schema: z.ZodType }
   | { readonly kind: 'bytes' }
+  | { readonly kind: 'text'; readonly contentType: string }
   /** One event per line; an empty line is a sign of life. The stream never ends without one of the `last` events. */
   | { readonly kind: 'ndjson'; readonly event: z.ZodType; readonly last: readonly string[] };
 
@@ -63,6 +64,7 @@ type Fields<T> = string extends keyof T ? unknown : T;
 
 export const nothing = z.strictObject({});
 export const noBody = { kind: 'none' } as const;
+export const text = (contentType: string) => ({ kind: 'text', contentType }) as const;
 export const bytes = { kind: 'bytes' } as const;
 export const json = <S extends z.ZodType>(schema: S) => ({ kind: 'json', schema }) as const;
 export const ndjson = <S extends z.ZodType>(event: S, last: readonly string[]) =>

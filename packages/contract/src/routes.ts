@@ -3,7 +3,7 @@
  * clients' types are made from it. Each key is the name of the use-case that answers (see `use-cases.ts`).
  */
 import type { ErrorCode } from '@space/core';
-import { bytes, json, ndjson, noBody, nothing, type Route } from './route.ts';
+import { bytes, json, ndjson, noBody, nothing, type Route, text } from './route.ts';
 import * as schemas from './schemas/index.ts';
 
 /** What any route can answer, beside the protocol's own errors. */
@@ -527,6 +527,18 @@ export const ROUTES = {
     query: nothing,
     body: noBody,
     response: json(schemas.capabilities),
+    status: 200,
+    errors: [],
+  },
+  getMetrics: {
+    method: 'GET',
+    path: '/metrics',
+    action: 'metrics.read',
+    summary: 'Figures of the installation for Prometheus',
+    params: nothing,
+    query: nothing,
+    body: noBody,
+    response: text('text/plain; version=0.0.4; charset=utf-8'),
     status: 200,
     errors: [],
   },

@@ -122,6 +122,8 @@ export interface UseCases {
   getLimits(caller: Caller, input: Input<'getLimits'>): Promise<LimitsAndUsage>;
 
   listTemplates(caller: Caller, input: Input<'listTemplates'>): Promise<TemplateList>;
+  /** In Prometheus' text format. */
+  getMetrics(caller: Caller, input: Input<'getMetrics'>): Promise<string>;
   getCapabilities(caller: Caller, input: Input<'getCapabilities'>): Promise<Capabilities>;
   /** Asked without a key, so it says nothing internal. Never throws. */
   readiness(): Promise<Readiness>;

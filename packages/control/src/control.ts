@@ -15,6 +15,7 @@ import { GuestUseCases } from './guest-use-cases.ts';
 import { IdempotentCalls } from './idempotency.ts';
 import { KeyWatch } from './key-watch.ts';
 import { LifecycleUseCases } from './lifecycle-use-cases.ts';
+import { Metrics } from './metrics.ts';
 import { OperationUseCases } from './operation-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
 import { type ReconcileReport, Reconciler } from './reconcile.ts';
@@ -40,8 +41,9 @@ export interface Control extends UseCases {
 
 export function createControl(ports: ControlPorts): Control {
   const pins = new Pins();
+  const metrics = new Metrics();
   const reconciler: Reconciler = new Reconciler(ports, (operationId) => driver.owns(operationId));
-  const driver = new Driver(ports, (orphan) => reconciler.recover(orphan));
+  const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
   const effects = new Effects(ports);
   const nursery = new Nursery(ports, driver);
   const keys = new KeyWatch(ports);
@@ -83,6 +85,7 @@ export function createControl(ports: ControlPorts): Control {
     getSnapshot: (caller, input) => snapshots.getSnapshot(caller, input),
     deleteSnapshot: (caller, input) => snapshots.deleteSnapshot(caller, input),
     listTemplates: (caller, input) => snapshots.listTemplates(caller, input),
+    getMetrics: () => metrics.render(ports),
     getCapabilities: (caller, input) => snapshots.getCapabilities(caller, input),
     listOperations: (caller, input) => operations.listOperations(caller, input),
     getOperation: (caller, input) => operations.getOperation(caller, input),

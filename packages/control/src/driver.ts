@@ -28,8 +28,9 @@ import {
 } from '@space/core';
 import { absentSandbox, type Conclusion, concludeUnknown, inspectReal, type Succeeded } from './conclude.ts';
 import type { GatedCaller } from './gated-caller.ts';
+import type { Metrics } from './metrics.ts';
 import type { ControlPorts } from './ports.ts';
-import type { OperationInput, RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { OperationInput, Outcome, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { retryUnavailable } from './retry.ts';
 import { settledWithin, Turns } from './turns.ts';
 
@@ -75,14 +76,16 @@ type Step<T> =
 
 export class Driver {
   readonly #ports: ControlPorts;
+  readonly #metrics: Metrics;
   readonly #recover: (orphan: RecordedSandbox) => Promise<unknown>;
   readonly #turns = new Turns<SandboxId>();
   readonly #inFlight = new Map<OperationId, InFlight>();
   readonly #announced = new Set<OperationId>();
   #closed = false;
 
-  constructor(ports: ControlPorts, recover: (orphan: RecordedSandbox) => Promise<unknown>) {
+  constructor(ports: ControlPorts, metrics: Metrics, recover: (orphan: RecordedSandbox) => Promise<unknown>) {
     this.#ports = ports;
+    this.#metrics = metrics;
     this.#recover = recover;
   }
 
@@ -225,6 +228,14 @@ export class Driver {
     }
   }
 
+  /** One event in the log, and one figure, for each operation that ends. */
+  #note({ id: sandboxId, operation, operationId }: Begun, outcome: Outcome, sinceMs: number): void {
+    const durationMs = this.#ports.clock.monotonicMs() - sinceMs;
+    this.#metrics.operationEnded(operation, outcome, durationMs);
+    const facts = { sandboxId, operation, operationId, outcome, durationMs: Math.round(durationMs) };
+    this.#ports.logger.info(facts, 'operation');
+  }
+
   #carryOut<T>(begun: RecordedSandbox, plan: Plan, run: Effect<T>['run']): Promise<Performed<T>> {
     const { operation, operationId } = begun;
     if (operation === null || operationId === null) throw new Error('an operation that begins is in flight');
@@ -238,6 +249,7 @@ export class Driver {
   async #actAndEnd<T>(begun: Begun, plan: Plan, run: Effect<T>['run']): Promise<Performed<T>> {
     // The journal entry is durable before this turn; the effect starts in the next, when the operation is known as ours.
     await Promise.resolve();
+    const sinceMs = this.#ports.clock.monotonicMs();
     let done: Succeeded<T> | null = null;
     let failure: AppError | null = null;
     try {
@@ -256,6 +268,7 @@ export class Driver {
       );
       throw failure ?? err;
     });
+    this.#note(begun, sandbox === null ? 'superseded' : failure === null ? 'ok' : 'failed', sinceMs);
     if (sandbox === null) throw await this.#superseded(begun, plan, failure);
     if (failure !== null) throw failure;
     // It started and is gone again: nobody is told that it runs.

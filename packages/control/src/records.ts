@@ -200,6 +200,8 @@ export interface Records {
   listSandboxes(
     page: PageRequest & { readonly projectId: ProjectId; readonly status?: SandboxStatus },
   ): Promise<Page<RecordedSandbox>>;
+  /** How many of all there are, by what they are settled in. */
+  countSandboxes(): Promise<ReadonlyMap<Settled, number>>;
   /** Everything not deleted, for the reconciler. */
   allSandboxes(): Promise<readonly RecordedSandbox[]>;
 
@@ -241,6 +243,8 @@ export interface Records {
   readonly calls: CallRecords;
   readonly audit: AuditRecords;
   readonly events: EventRecords;
+  /** Of the pool of connections, as it is now. */
+  load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   /** Throws `unavailable` when the database does not answer. */
   ping(): Promise<void>;
 }

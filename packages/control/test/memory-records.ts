@@ -11,6 +11,7 @@ import {
   type ProjectId,
   type SandboxId,
   type SandboxStatus,
+  type Settled,
   type SnapshotId,
   statusOf,
   type Usage,
@@ -115,6 +116,15 @@ export class MemoryRecords implements Records {
   async allSandboxes(): Promise<readonly RecordedSandbox[]> {
     await this.#turn();
     return [...this.#sandboxes.values()].filter((sandbox) => sandbox.settled !== 'deleted');
+  }
+
+  async countSandboxes(): Promise<ReadonlyMap<Settled, number>> {
+    const groups = Map.groupBy(await this.allSandboxes(), ({ settled }) => settled);
+    return new Map([...groups].map(([settled, all]) => [settled, all.length]));
+  }
+
+  load() {
+    return { connections: 0, idle: 0, waiting: 0 };
   }
 
   async beginOperation(begin: OperationBegin): Promise<RecordedSandbox | null> {

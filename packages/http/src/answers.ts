@@ -2,7 +2,7 @@
  * How each route of the contract is answered: most by the use-case of the same name. The types hold the table complete: a
  * route that is added to the contract does not compile until it is answered here.
  */
-import { buildOpenApi, type ForkResults, type RouteName } from '@space/contract';
+import { buildOpenApi, type ForkResults, ROUTES, type RouteName } from '@space/contract';
 import type { Call } from './call.ts';
 import { receiveFile, sendFile } from './files.ts';
 import { sendEvents } from './ndjson.ts';
@@ -84,6 +84,10 @@ export const ANSWERS: Answers = {
   getLimits: async ({ useCases, caller, input }) => ({ body: await useCases.getLimits(caller, input) }),
 
   listTemplates: async ({ useCases, caller, input }) => ({ body: await useCases.listTemplates(caller, input) }),
+  getMetrics: async ({ useCases, caller, input, response }) => {
+    response.setHeader('content-type', ROUTES.getMetrics.response.contentType);
+    return { body: Buffer.from(await useCases.getMetrics(caller, input)) };
+  },
   getCapabilities: async ({ useCases, caller, input }) => ({ body: await useCases.getCapabilities(caller, input) }),
   getHealth: async ({ server }) => ({ body: { status: 'ok', version: server.version } }),
   getReadiness: async ({ useCases }) => {

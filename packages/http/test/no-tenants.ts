@@ -20,6 +20,9 @@ export class NoTenants {
   async *listEvents(): AsyncGenerator<never> {
     yield await refuse();
   }
+  getMetrics(): Promise<never> {
+    return refuse();
+  }
   listProjects(): Promise<never> {
     return refuse();
   }

@@ -27,6 +27,7 @@ import {
   type SandboxId,
   type SandboxStatus,
   SETTLED_STATES,
+  type Settled,
   type SnapshotId,
   statusOf,
 } from '@space/core';
@@ -41,8 +42,8 @@ import { PostgresTenants } from './postgres-tenants.ts';
 import { changesOf, operationOf, rowOfBy, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
 import type { Tables } from './schema.ts';
 
-export function createPostgresRecords({ db }: Database): Records {
-  return new PostgresRecords(db);
+export function createPostgresRecords({ db, load }: Database): Records {
+  return new PostgresRecords(db, load);
 }
 
 class PostgresRecords implements Records {
@@ -51,8 +52,10 @@ class PostgresRecords implements Records {
   readonly audit: AuditRecords;
   readonly events: EventRecords;
   readonly #db: Kysely<Tables>;
+  readonly #load: Database['load'];
 
-  constructor(db: Kysely<Tables>) {
+  constructor(db: Kysely<Tables>, load: Database['load']) {
+    this.#load = load;
     this.#db = db;
     this.tenants = new PostgresTenants(db);
     this.calls = new PostgresCalls(db);
@@ -132,6 +135,18 @@ class PostgresRecords implements Records {
       const rows = await this.#db.selectFrom('sandboxes').selectAll().where('settled', '<>', 'deleted').execute();
       return rows.map(sandboxOf);
     });
+  }
+
+  countSandboxes(): Promise<ReadonlyMap<Settled, number>> {
+    return translated(async () => {
+      const live = this.#db.selectFrom('sandboxes').where('settled', '<>', 'deleted');
+      const counted = live.select((eb) => ['settled', eb.fn.countAll<number>().as('count')]).groupBy('settled');
+      return new Map((await counted.execute()).map(({ settled, count }) => [settled, count]));
+    });
+  }
+
+  load(): ReturnType<Records['load']> {
+    return this.#load();
   }
 
   beginOperation({
