@@ -63,3 +63,30 @@ it('is that of one organisation, in pages', async () => {
   const { records } = await world.ask(world.operatorKey, 'GET', '/v1/audit');
   expect(records.map(({ call }: AuditRecord) => call)).toEqual(['createOrganisation']);
 });
+
+it('records a stream when it begins, and a pause of the platform as nobody’s', async () => {
+  await using world = await World.start();
+  const { key } = await world.ask(world.operatorKey, 'POST', '/v1/organisations', { name: 'acme' });
+  const { id } = await world.ask(key.secretKey, 'POST', '/v1/sandboxes', {});
+  const stop = new AbortController();
+  const headers = { authorization: `Bearer ${key.secretKey}`, 'content-type': 'application/json' };
+  const body = JSON.stringify({ command: 'forever' });
+  const stream = await fetch(`${world.url}/v1/sandboxes/${id}/exec`, {
+    method: 'POST',
+    headers,
+    body,
+    signal: stop.signal,
+  });
+  expect(stream.status).toBe(200);
+  const calls = async (secretKey: string) =>
+    (await world.ask(secretKey, 'GET', '/v1/audit')).records.map(
+      ({ call, outcome }: AuditRecord) => `${call} ${outcome}`,
+    );
+  expect(await calls(key.secretKey)).toEqual(['exec ok', 'createSandbox ok']);
+  stop.abort();
+  await world.control.pauseUnasked(id);
+  expect(await calls(key.secretKey)).toEqual(['exec ok', 'createSandbox ok']);
+  expect(await calls(world.operatorKey)).toEqual(['createOrganisation ok']);
+  const [pause] = (await world.ask(key.secretKey, 'GET', '/v1/operations')).operations;
+  expect(pause).toMatchObject({ kind: 'pause', state: 'succeeded', requestId: null });
+});

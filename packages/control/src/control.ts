@@ -3,7 +3,7 @@
  * on the same records goes on where an earlier one died.
  */
 import type { UseCases } from '@space/contract';
-import type { LifeEnd } from '@space/core';
+import type { LifeEnd, SandboxId } from '@space/core';
 import { type Identity, identify } from './api-keys.ts';
 import { Audit } from './audit.ts';
 import { Nursery } from './birth.ts';
@@ -30,6 +30,8 @@ const CLOSE_TIMEOUT_MS = 20_000;
 export interface Control extends UseCases {
   /** Reconciles once, then at intervals and when VMs end. Throws when the records or the node do not answer. */
   start(): Promise<ReconcileReport>;
+  /** Pauses a sandbox of whatever project, for the platform itself. */
+  pauseUnasked(id: SandboxId): Promise<void>;
   /** Refuses new operations, and waits for those in flight for at most 20 s; the next start ends the rest. */
   close(): Promise<void>;
   /**
@@ -106,6 +108,7 @@ export function createControl(ports: ControlPorts): Control {
     ...new Gate(keys, calls, audit).guard(useCases),
     readiness: () => snapshots.readiness(),
     authenticate: (apiKey, project) => identify(ports.records, apiKey, project),
+    pauseUnasked: (id) => sandboxes.pauseUnasked(id),
     start: () => watch.start(),
     close: () => {
       keys.close();

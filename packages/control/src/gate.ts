@@ -50,7 +50,10 @@ export class Gate {
     const route: Route = ROUTES[name];
     if (route.response.kind === 'ndjson') {
       return (caller: Caller, ...rest: unknown[]) =>
-        this.#stream(this.#enter(name, caller, rest[0]), (inner) => useCase(inner, ...rest) as AsyncIterable<unknown>);
+        this.#stream(
+          () => this.#enter(name, caller, rest[0]),
+          (inner) => useCase(inner, ...rest) as AsyncIterable<unknown>,
+        );
     }
     return async (caller: Caller, ...rest: unknown[]) => {
       const passage = this.#enter(name, caller, rest[0]);
@@ -59,11 +62,13 @@ export class Gate {
         const { inner } = passage;
         const work = async () => useCase(inner, ...rest);
         const result = await (takesIdempotencyKey(route) ? this.#calls.once(name, inner, rest[0], work) : work());
-        await passage.leave({ result });
+        await passage.record({ result });
         return result;
       } catch (thrown) {
-        await passage.leave({ thrown });
+        await passage.record({ thrown });
         throw thrown;
+      } finally {
+        passage.leave();
       }
     };
   }
@@ -89,8 +94,8 @@ export class Gate {
       inner,
       revoked: signal,
       check: () => checkAllowed(caller, action),
-      leave: async (end) => {
-        leave();
+      leave,
+      record: async (end) => {
         if (recorded) return;
         recorded = true;
         await this.#audit.ended(asker, route, input, end);
@@ -99,12 +104,10 @@ export class Gate {
   }
 
   /** Nothing is done before the first item is asked for; so that is when the decision is made. */
-  #stream<T>(
-    { inner, revoked, check, leave }: Passage,
-    start: (caller: GatedCaller) => AsyncIterable<T>,
-  ): AsyncIterable<T> {
+  #stream<T>(enter: () => Passage, start: (caller: GatedCaller) => AsyncIterable<T>): AsyncIterable<T> {
     return {
       [Symbol.asyncIterator]: () => {
+        const { inner, revoked, check, record, leave } = enter();
         let iterator: AsyncIterator<T> | undefined;
         return {
           async next() {
@@ -115,16 +118,19 @@ export class Gate {
               }
               const item = await iterator.next();
               if (item.done && revoked.aborted) throw revoked.reason;
-              if (item.done) await leave({});
+              // It has begun, and may last for weeks: that is recorded now.
+              await record({});
+              if (item.done) leave();
               return item;
             } catch (thrown) {
-              await leave({ thrown });
+              leave();
+              await record({ thrown });
               throw revoked.aborted ? revoked.reason : thrown;
             }
           },
           async return() {
+            leave();
             await iterator?.return?.();
-            await leave({});
             return { done: true, value: undefined };
           },
         };
@@ -139,8 +145,10 @@ interface Passage {
   /** Aborts when the key of the caller is revoked. */
   readonly revoked: AbortSignal;
   check(): void;
+  /** For the audit, how it went; what was recorded already is not recorded again. */
+  record(end: { readonly result?: unknown; readonly thrown?: unknown }): Promise<void>;
   /** Must be called when the call has ended. */
-  leave(end: { readonly result?: unknown; readonly thrown?: unknown }): Promise<void>;
+  leave(): void;
 }
 
 const GATED: readonly GatedName[] = ROUTE_NAMES.filter(isGated);

@@ -82,6 +82,12 @@ export class LifecycleUseCases {
     return viewSandbox(sandbox);
   }
 
+  /** The platform's own pause, when it is stopped: nobody asked for it. */
+  async pauseUnasked(id: RecordedSandbox['id']): Promise<void> {
+    await this.#driver.perform(id, 'pause', this.#effects.pause());
+    await this.#dropSuperseded(id);
+  }
+
   async resumeSandbox(caller: GatedCaller, input: Input<'resumeSandbox'>): Promise<Sandbox> {
     const { id } = await this.find(caller, input.id);
     const { sandbox } = await this.#driver.perform(id, 'resume', this.#effects.resume(), caller);
