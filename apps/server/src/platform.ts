@@ -107,10 +107,7 @@ async function compose(
   const http = opened(
     createHttpServer({
       useCases: control,
-      authenticate: async (token) => {
-        const apiKeyId = await control.authenticate(token);
-        return apiKeyId === null ? null : { apiKeyId };
-      },
+      authenticate: (token, project) => control.authenticate(token, project),
       logger,
       version: VERSION,
       hosts: config.hosts,
@@ -119,7 +116,7 @@ async function compose(
     (open) => open.close(),
   );
   const url = await listen(http, config.listen);
-  const firstRun = (await records.apiKeys()).length === 0;
+  const firstRun = !(await records.tenants.hasApiKeys());
 
   const closeAll = async () => {
     for (const close of closers) await close();
@@ -141,7 +138,7 @@ async function compose(
     createApiKey: async () => (await createApiKey({ records, chance, clock })).secretKey,
     async pauseAndClose() {
       await http.close();
-      const result = await pauseAll(control);
+      const result = await pauseAll(control, records);
       await (result.failed.length === 0 ? close() : release());
       return result;
     },

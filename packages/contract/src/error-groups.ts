@@ -3,6 +3,7 @@ import type { ErrorCode } from '@space/core';
 
 /** What starting a microVM from a snapshot can answer. */
 export const START = [
+  'limit_reached',
   'restore_failed',
   'snapshot_bad',
   'snapshot_unfit',

@@ -30,6 +30,7 @@ export const FILE_ROUTES = {
   readFile: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/files',
+    action: 'sandbox.use',
     summary: 'Read a file',
     description:
       'Headers: Content-Length (absent when the length is not known beforehand, as in /proc), X-Space-File-Size, ' +
@@ -46,6 +47,7 @@ export const FILE_ROUTES = {
   headFile: {
     method: 'HEAD',
     path: '/v1/sandboxes/{id}/files',
+    action: 'sandbox.use',
     summary: 'The headers of a file, without its bytes',
     description: `Those of a GET without a range; Content-Length is the size. An error has no body here. ${WAKES}`,
     params: schemas.sandboxParams,
@@ -58,6 +60,7 @@ export const FILE_ROUTES = {
   writeFile: {
     method: 'PUT',
     path: '/v1/sandboxes/{id}/files',
+    action: 'sandbox.use',
     summary: 'Write a file',
     description:
       'Replaces the file atomically; when it answers, the file is complete, durable and owned by the user. Missing ' +
@@ -73,6 +76,7 @@ export const FILE_ROUTES = {
   removeFile: {
     method: 'DELETE',
     path: '/v1/sandboxes/{id}/files',
+    action: 'sandbox.use',
     summary: 'Remove a file, a link or a directory',
     description:
       'The entry itself, never what a link points to. When it fails midway, what was removed is gone; closing the ' +
@@ -87,6 +91,7 @@ export const FILE_ROUTES = {
   setFileAttributes: {
     method: 'PATCH',
     path: '/v1/sandboxes/{id}/files',
+    action: 'sandbox.use',
     summary: 'Change owner, group and mode of a file',
     description:
       'Owner and group first, which clears the set-id bits as Linux does, then the mode; when the mode cannot be set, ' +
@@ -101,6 +106,7 @@ export const FILE_ROUTES = {
   statFile: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/files/stat',
+    action: 'sandbox.use',
     summary: 'What a path is',
     description: `${PATHS}${WAKES}`,
     params: schemas.sandboxParams,
@@ -113,6 +119,7 @@ export const FILE_ROUTES = {
   listFiles: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/files/list',
+    action: 'sandbox.use',
     summary: 'Stream the entries of a directory, to a depth',
     description:
       'In byte order of their names, each directory before what is in it. Symbolic links are not followed. ' +
@@ -127,6 +134,7 @@ export const FILE_ROUTES = {
   makeDirectory: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/files/directories',
+    action: 'sandbox.use',
     summary: 'Make a directory',
     description: `${PATHS}${WAKES}`,
     params: schemas.sandboxParams,
@@ -139,6 +147,7 @@ export const FILE_ROUTES = {
   moveFile: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/files/move',
+    action: 'sandbox.use',
     summary: 'Move or rename a file, a link or a directory',
     description: `Atomic, within one file system; of a link itself. ${PATHS}${WAKES}`,
     params: schemas.sandboxParams,
@@ -151,6 +160,7 @@ export const FILE_ROUTES = {
   makeSymlink: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/files/symlinks',
+    action: 'sandbox.use',
     summary: 'Make a symbolic link',
     description: `${PATHS}${WAKES}`,
     params: schemas.sandboxParams,
@@ -163,6 +173,7 @@ export const FILE_ROUTES = {
   listXattrs: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/files/xattrs',
+    action: 'sandbox.use',
     summary: 'The names of the extended attributes of a file',
     description: `Those that the user may see, in byte order. ${PATHS}${WAKES}`,
     params: schemas.sandboxParams,
@@ -175,6 +186,7 @@ export const FILE_ROUTES = {
   getXattr: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/files/xattr',
+    action: 'sandbox.use',
     summary: 'The value of an extended attribute',
     description: `${PATHS}${WAKES}`,
     params: schemas.sandboxParams,
@@ -187,6 +199,7 @@ export const FILE_ROUTES = {
   setXattr: {
     method: 'PUT',
     path: '/v1/sandboxes/{id}/files/xattr',
+    action: 'sandbox.use',
     summary: 'Set an extended attribute',
     description: `Of the namespace \`user\` with the rights of the user to the file; of others, as root. ${PATHS}${WAKES}`,
     params: schemas.sandboxParams,
@@ -199,6 +212,7 @@ export const FILE_ROUTES = {
   removeXattr: {
     method: 'DELETE',
     path: '/v1/sandboxes/{id}/files/xattr',
+    action: 'sandbox.use',
     summary: 'Remove an extended attribute',
     description: `${PATHS}${WAKES}`,
     params: schemas.sandboxParams,
@@ -211,6 +225,7 @@ export const FILE_ROUTES = {
   watchFiles: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/files/watch',
+    action: 'sandbox.use',
     summary: 'Stream the changes below a directory',
     description:
       'From `ready` on, with paths relative to the directory. It ends only with `error`: that of the life when the ' +

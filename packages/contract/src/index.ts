@@ -8,7 +8,7 @@ export * from './limits.ts';
 export * from './openapi.ts';
 export * from './problem.ts';
 export * from './problem-codes.ts';
-export type { Method, RequestBody, ResponseBody, Route } from './route.ts';
+export { type Method, type RequestBody, type ResponseBody, type Route, takesIdempotencyKey } from './route.ts';
 export * from './routes.ts';
 export { SHELL_ARGV } from './schemas/exec.ts';
 export * as schemas from './schemas/index.ts';

@@ -37,3 +37,6 @@ export const MAX_XATTR_BYTES = 64 * 1024;
 
 export const DEFAULT_PAGE_SIZE = 100;
 export const MAX_PAGE_SIZE = 1000;
+
+/** How long a call may ask to wait for the end of an operation. */
+export const MAX_WAIT_SECONDS = 60;

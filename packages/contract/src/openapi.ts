@@ -2,13 +2,21 @@
  * The OpenAPI 3.1 document, derived from the route table. Nothing is written by hand that the table or a schema already
  * says. Schemas with an `id` become components; all are shown as they are on the wire, that is, before parsing.
  */
+import { ACTIONS, ROLE_ACTIONS, ROLES, type Role } from '@space/core';
 import { z } from 'zod';
 import { type ProblemCode, problemKindOf } from './problem-codes.ts';
-import type { Route } from './route.ts';
+import { type Route, takesIdempotencyKey } from './route.ts';
 import { COMMON_ERRORS, ROUTE_NAMES, ROUTES } from './routes.ts';
-import { problem } from './schemas/index.ts';
+import { operation, problem } from './schemas/index.ts';
 
 type Json = Record<string, unknown>;
+
+/** Names the project that a request means. */
+export const PROJECT_HEADER_NAME = 'X-Space-Project';
+/** How the caller wants to be answered. */
+export const PREFER_HEADER_NAME = 'Prefer';
+/** Names the call. */
+export const IDEMPOTENCY_HEADER_NAME = 'Idempotency-Key';
 
 interface ObjectSchema {
   readonly properties?: Readonly<Record<string, Json>>;
@@ -48,17 +56,46 @@ function operationOf(name: string, route: Route, components: Components): Json {
     operationId: name,
     summary: route.summary,
     ...(route.description === undefined ? {} : { description: route.description }),
-    ...(route.open ? { security: [] } : {}),
+    ...(route.open ? { security: [] } : { 'x-space-action': route.action, 'x-space-roles': rolesOf(route) }),
     ...parametersOf(route, components),
     ...requestBodyOf(route, components),
     responses: responsesOf(route, components),
   };
 }
 
+const PROJECT_HEADER: Json = {
+  name: PROJECT_HEADER_NAME,
+  in: 'header',
+  required: false,
+  description: 'The project (id or name) that is meant, for a key of several; left out: the first of its organisation.',
+  schema: { type: 'string' },
+};
+
+const PREFER_HEADER: Json = {
+  name: PREFER_HEADER_NAME,
+  in: 'header',
+  required: false,
+  description: '`respond-async`: answer with 202 and the operation as soon as it has begun.',
+  schema: { type: 'string' },
+};
+
+const IDEMPOTENCY_HEADER: Json = {
+  name: IDEMPOTENCY_HEADER_NAME,
+  in: 'header',
+  required: false,
+  description:
+    'Up to 255 visible ASCII characters that name this call of this API key for 24 hours: sent again with the same ' +
+    'input, it is not carried out again and has the same answer. Failures that changed nothing are not remembered.',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
+};
+
 function parametersOf(route: Route, components: Components): Json {
   const parameters = [
     ...parametersIn('path', components.schemaOf(route.params)),
     ...parametersIn('query', components.schemaOf(route.query)),
+    ...(route.action !== undefined && ACTIONS[route.action] === 'project' ? [PROJECT_HEADER] : []),
+    ...(takesIdempotencyKey(route) ? [IDEMPOTENCY_HEADER] : []),
+    ...(route.async ? [PREFER_HEADER] : []),
   ];
   return parameters.length === 0 ? {} : { parameters };
 }
@@ -88,9 +125,18 @@ function responsesOf(route: Route, components: Components): Json {
   const success = successOf(route, components);
   return {
     [route.status]: success,
+    ...(route.async ? { 202: acceptedOf(components) } : {}),
     ...(route.otherStatus === undefined ? {} : { [route.otherStatus]: success }),
     ...(route.response.kind === 'bytes' ? { 206: { ...success, description: 'The range that was asked for.' } } : {}),
     ...problemsOf(route, components),
+  };
+}
+
+function acceptedOf(components: Components): Json {
+  return {
+    description: 'With `Prefer: respond-async`: the operation, which has begun and goes on.',
+    headers: { Location: { description: 'Where to get the operation.', schema: { type: 'string' } } },
+    content: { 'application/json': { schema: components.schemaOf(operation) } },
   };
 }
 
@@ -101,6 +147,8 @@ function successOf(route: Route, components: Components): Json {
       return { description };
     case 'bytes':
       return { description, content: { 'application/octet-stream': {} } };
+    case 'text':
+      return { description, content: { [route.response.contentType]: { schema: { type: 'string' } } } };
     case 'json':
       return { description, content: { 'application/json': { schema: components.schemaOf(route.response.schema) } } };
     case 'ndjson':
@@ -127,11 +175,17 @@ function problemsOf(route: Route, components: Components): Json {
 /** Every code that the route may answer with, those of the protocol included. */
 export function problemCodesOf(route: Route): ProblemCode[] {
   const codes = new Set<ProblemCode>([...route.errors, ...COMMON_ERRORS, 'host_refused']);
-  if (!route.open) codes.add('unauthenticated');
+  // A project that the request names, and the caller does not reach, is not found.
+  if (!route.open) codes.add('unauthenticated').add('forbidden').add('too_many_attempts').add('not_found');
+  if (takesIdempotencyKey(route)) codes.add('idempotency_conflict').add('operation_in_progress');
   if (route.body.kind !== 'none') codes.add('unsupported_media_type').add('request_too_slow');
   if (route.body.kind === 'json') codes.add('payload_too_large');
   if (route.response.kind === 'bytes') codes.add('range_unsatisfiable');
   return [...codes];
+}
+
+function rolesOf({ action }: Route): readonly Role[] {
+  return action === undefined ? [] : ROLES.filter((role) => ROLE_ACTIONS[role].includes(action));
 }
 
 /** Collects the schemas that have an id; what is asked for comes back with references to them. */

@@ -1,5 +1,5 @@
 /** What a route of the contract is made of, and the types that follow from it. */
-import type { ErrorCode } from '@space/core';
+import type { Action, ErrorCode } from '@space/core';
 import { z } from 'zod';
 
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -15,22 +15,30 @@ export type ResponseBody =
   | { readonly kind: 'none' }
   | { readonly kind: 'json'; readonly schema: z.ZodType }
   | { readonly kind: 'bytes' }
+  | { readonly kind: 'text'; readonly contentType: string }
   /** One event per line; an empty line is a sign of life. The stream never ends without one of the `last` events. */
   | { readonly kind: 'ndjson'; readonly event: z.ZodType; readonly last: readonly string[] };
 
-export interface Route {
+/** Every route says who may call it: anybody, or who may do its action. One that says neither does not compile. */
+export type Route = RouteFields & RouteAccess;
+
+type RouteAccess =
+  /** Without a key. */
+  { readonly open: true; readonly action?: never } | { readonly open?: never; readonly action: Action };
+
+interface RouteFields {
   readonly method: Method;
   /** With parameters as `{id}`. */
   readonly path: string;
   readonly summary: string;
   readonly description?: string;
-  /** Whether it can be called without a key. */
-  readonly open?: true;
   readonly params: z.ZodType;
   readonly query: z.ZodType;
   readonly body: RequestBody;
   readonly response: ResponseBody;
   readonly status: number;
+  /** Whether it begins an operation, and can be answered with that (202) before it has ended. */
+  readonly async?: true;
   /** A second status that carries the same response, e.g. 503 of a server that is not ready. */
   readonly otherStatus?: number;
   /** Beside those that any route can answer (`COMMON_ERRORS`). */
@@ -56,7 +64,13 @@ type Fields<T> = string extends keyof T ? unknown : T;
 
 export const nothing = z.strictObject({});
 export const noBody = { kind: 'none' } as const;
+export const text = (contentType: string) => ({ kind: 'text', contentType }) as const;
 export const bytes = { kind: 'bytes' } as const;
 export const json = <S extends z.ZodType>(schema: S) => ({ kind: 'json', schema }) as const;
 export const ndjson = <S extends z.ZodType>(event: S, last: readonly string[]) =>
   ({ kind: 'ndjson', event, last }) as const;
+
+/** Calls that change something can be made safe to repeat. An upload is so by itself. */
+export function takesIdempotencyKey({ method, body, action }: Route): boolean {
+  return method !== 'GET' && body.kind !== 'bytes' && action !== undefined;
+}

@@ -5,7 +5,7 @@
 import type { ErrorCode } from '@space/core';
 import { OPERATION, START, USE, WAKES } from './error-groups.ts';
 import { FILE_ROUTES } from './file-routes.ts';
-import { bytes, json, ndjson, noBody, nothing, type Route } from './route.ts';
+import { bytes, json, ndjson, noBody, nothing, type Route, text } from './route.ts';
 import * as schemas from './schemas/index.ts';
 
 /** What any route can answer, beside the protocol's own errors. */
@@ -15,6 +15,8 @@ export const ROUTES = {
   createSandbox: {
     method: 'POST',
     path: '/v1/sandboxes',
+    action: 'sandbox.create',
+    async: true,
     summary: 'Create a sandbox',
     description:
       'Answers when it runs. The first create of a template in a size builds its ready snapshot, which takes tens of ' +
@@ -39,6 +41,7 @@ export const ROUTES = {
   listSandboxes: {
     method: 'GET',
     path: '/v1/sandboxes',
+    action: 'sandbox.read',
     summary: 'List sandboxes, newest first',
     params: nothing,
     query: schemas.listSandboxesQuery,
@@ -50,6 +53,7 @@ export const ROUTES = {
   getSandbox: {
     method: 'GET',
     path: '/v1/sandboxes/{id}',
+    action: 'sandbox.read',
     summary: 'Get a sandbox',
     params: schemas.sandboxParams,
     query: nothing,
@@ -61,6 +65,7 @@ export const ROUTES = {
   deleteSandbox: {
     method: 'DELETE',
     path: '/v1/sandboxes/{id}',
+    action: 'sandbox.delete',
     summary: 'Delete a sandbox',
     description: 'From any state. Its unnamed snapshots go with it; named ones stay.',
     params: schemas.sandboxParams,
@@ -73,6 +78,7 @@ export const ROUTES = {
   exec: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/exec',
+    action: 'sandbox.use',
     summary: 'Run a command and stream its output',
     description:
       'The stream ends with `exited`, or with `error` when the end of the command is not known; a stream that ends ' +
@@ -83,11 +89,12 @@ export const ROUTES = {
     body: json(schemas.execBody),
     response: ndjson(schemas.execEvent, ['exited', 'error']),
     status: 200,
-    errors: ['command_not_started', ...USE],
+    errors: ['command_not_started', 'already_started', ...USE],
   },
   startProcess: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/processes',
+    action: 'sandbox.use',
     summary: 'Start a command and leave it running',
     description: `Answers when it runs; attach to it for its output and its end. ${WAKES}`,
     params: schemas.sandboxParams,
@@ -100,6 +107,7 @@ export const ROUTES = {
   attachProcess: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/processes/{processId}/stream',
+    action: 'sandbox.use',
     summary: 'Stream the output of a process from a position on, and its end',
     description:
       'As exec does, with `started` first. The sandbox keeps the last 1 MiB of each stream (less when very many processes ' +
@@ -116,6 +124,7 @@ export const ROUTES = {
   writeInput: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/processes/{processId}/input',
+    action: 'sandbox.use',
     summary: 'Give a process input',
     description: `Answers when the process has taken all of it; the body is streamed at the pace of the process. ${WAKES}`,
     params: schemas.processParams,
@@ -128,6 +137,7 @@ export const ROUTES = {
   resizeTerminal: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/processes/{processId}/resize',
+    action: 'sandbox.use',
     summary: 'Set the size of the terminal of a process',
     description: `What runs on it in the foreground gets SIGWINCH. ${WAKES}`,
     params: schemas.processParams,
@@ -140,6 +150,7 @@ export const ROUTES = {
   listProcesses: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/processes',
+    action: 'sandbox.read',
     summary: 'List the processes that were started by the API and are not gone',
     description: 'A read: a paused sandbox stays paused and is answered with `wrong_state`.',
     params: schemas.sandboxParams,
@@ -152,6 +163,7 @@ export const ROUTES = {
   signalProcess: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/processes/{processId}/signal',
+    action: 'sandbox.use',
     summary: 'Send a signal to a process, or to it and all its descendants',
     description: `For SIGKILL to a tree, answers when all of it is gone. ${WAKES}`,
     params: schemas.processParams,
@@ -165,6 +177,8 @@ export const ROUTES = {
   pauseSandbox: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/pause',
+    action: 'sandbox.change',
+    async: true,
     summary: 'Pause a sandbox: keep everything on disk and free the microVM',
     description: 'Of a paused one: nothing.',
     params: schemas.sandboxParams,
@@ -177,6 +191,8 @@ export const ROUTES = {
   resumeSandbox: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/resume',
+    action: 'sandbox.change',
+    async: true,
     summary: 'Resume a sandbox',
     description: 'Of a running one: nothing. A crashed one goes on from its last point.',
     params: schemas.sandboxParams,
@@ -189,6 +205,8 @@ export const ROUTES = {
   takeSnapshot: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/snapshots',
+    action: 'snapshot.take',
+    async: true,
     summary: 'Take a snapshot; the sandbox goes on',
     description: 'Answers when the snapshot is durable.',
     params: schemas.sandboxParams,
@@ -196,11 +214,21 @@ export const ROUTES = {
     body: json(schemas.snapshotBody),
     response: json(schemas.snapshot),
     status: 201,
-    errors: [...OPERATION, 'name_taken', 'snapshot_failed', 'insufficient_space', 'vm_lost', 'agent_lost', 'timed_out'],
+    errors: [
+      ...OPERATION,
+      'limit_reached',
+      'name_taken',
+      'snapshot_failed',
+      'insufficient_space',
+      'vm_lost',
+      'agent_lost',
+      'timed_out',
+    ],
   },
   getTimeline: {
     method: 'GET',
     path: '/v1/sandboxes/{id}/snapshots',
+    action: 'snapshot.read',
     summary: 'The timeline of a sandbox: its snapshots, newest first, with their parents',
     params: schemas.sandboxParams,
     query: schemas.pageQuery,
@@ -212,6 +240,8 @@ export const ROUTES = {
   forkSandbox: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/fork',
+    action: 'sandbox.create',
+    async: true,
     summary: 'Make running copies of a sandbox, from now or from a past snapshot',
     description:
       'All copies start from one instant. One result per copy; an error status means that none was made. Resources are ' +
@@ -226,6 +256,8 @@ export const ROUTES = {
   rewindSandbox: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/rewind',
+    action: 'sandbox.change',
+    async: true,
     summary: 'Put a sandbox back to a past snapshot',
     description: 'The state that it leaves is kept as a snapshot, so that a rewind can be undone by another.',
     params: schemas.sandboxParams,
@@ -238,6 +270,7 @@ export const ROUTES = {
   listSnapshots: {
     method: 'GET',
     path: '/v1/snapshots',
+    action: 'snapshot.read',
     summary: 'List named snapshots, newest first',
     params: nothing,
     query: schemas.pageQuery,
@@ -249,6 +282,7 @@ export const ROUTES = {
   getSnapshot: {
     method: 'GET',
     path: '/v1/snapshots/{id}',
+    action: 'snapshot.read',
     summary: 'Get a snapshot',
     params: schemas.snapshotParams,
     query: nothing,
@@ -260,6 +294,7 @@ export const ROUTES = {
   deleteSnapshot: {
     method: 'DELETE',
     path: '/v1/snapshots/{id}',
+    action: 'snapshot.delete',
     summary: 'Delete a snapshot',
     description: 'What was started from it is not affected.',
     params: schemas.snapshotParams,
@@ -269,9 +304,187 @@ export const ROUTES = {
     status: 204,
     errors: ['not_found', 'snapshot_in_use', 'operation_in_progress'],
   },
+  listOperations: {
+    method: 'GET',
+    path: '/v1/operations',
+    action: 'operation.read',
+    summary: 'List operations, newest first',
+    params: nothing,
+    query: schemas.listOperationsQuery,
+    body: noBody,
+    response: json(schemas.operationList),
+    status: 200,
+    errors: [],
+  },
+  getOperation: {
+    method: 'GET',
+    path: '/v1/operations/{id}',
+    action: 'operation.read',
+    summary: 'Get an operation, or wait for its end',
+    params: schemas.operationParams,
+    query: schemas.getOperationQuery,
+    body: noBody,
+    response: json(schemas.operation),
+    status: 200,
+    errors: ['not_found'],
+  },
+  listEvents: {
+    method: 'GET',
+    path: '/v1/events',
+    action: 'event.read',
+    summary: 'Stream what happens in the project, in order, from a cursor on',
+    description:
+      'Events are kept for 7 days, and written together with what they tell of: none is missed by whoever goes on from the ' +
+      'last cursor. Begins with `open`. A revoked key is told to who may list keys.',
+    params: nothing,
+    query: schemas.eventsQuery,
+    body: noBody,
+    response: ndjson(schemas.platformEvent, ['end', 'error']),
+    status: 200,
+    errors: ['events_lost'],
+  },
+  listAudit: {
+    method: 'GET',
+    path: '/v1/audit',
+    action: 'audit.read',
+    summary: 'Who did what in the organisation, and who was not allowed to, newest first',
+    description: 'One record for each call that changes something, and each that was forbidden; kept for 400 days.',
+    params: nothing,
+    query: schemas.pageQuery,
+    body: noBody,
+    response: json(schemas.auditList),
+    status: 200,
+    errors: [],
+  },
+  listProjects: {
+    method: 'GET',
+    path: '/v1/projects',
+    action: 'project.read',
+    summary: 'List the projects of the organisation that the key reaches, newest first',
+    params: nothing,
+    query: schemas.pageQuery,
+    body: noBody,
+    response: json(schemas.projectList),
+    status: 200,
+    errors: [],
+  },
+  createProject: {
+    method: 'POST',
+    path: '/v1/projects',
+    action: 'project.manage',
+    summary: 'Create a project',
+    params: nothing,
+    query: nothing,
+    body: json(schemas.createProjectBody),
+    response: json(schemas.project),
+    status: 201,
+    errors: ['name_taken'],
+  },
+  getProject: {
+    method: 'GET',
+    path: '/v1/projects/{id}',
+    action: 'project.read',
+    summary: 'Get a project',
+    params: schemas.projectParams,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.project),
+    status: 200,
+    errors: [],
+  },
+  listKeys: {
+    method: 'GET',
+    path: '/v1/keys',
+    action: 'key.read',
+    summary: 'List the API keys of the organisation, newest first, the revoked ones too',
+    params: nothing,
+    query: schemas.pageQuery,
+    body: noBody,
+    response: json(schemas.apiKeyList),
+    status: 200,
+    errors: [],
+  },
+  createKey: {
+    method: 'POST',
+    path: '/v1/keys',
+    action: 'key.manage',
+    summary: 'Create an API key; its secret is in this answer only',
+    params: nothing,
+    query: nothing,
+    body: json(schemas.createKeyBody),
+    response: json(schemas.createdApiKey),
+    status: 201,
+    errors: [],
+  },
+  revokeKey: {
+    method: 'DELETE',
+    path: '/v1/keys/{id}',
+    action: 'key.manage',
+    summary: 'Revoke an API key, at once and for good',
+    description: 'Open streams of the key end within 2 seconds. What it began in sandboxes goes on.',
+    params: schemas.keyParams,
+    query: nothing,
+    body: noBody,
+    response: noBody,
+    status: 204,
+    errors: ['last_admin'],
+  },
+  listOrganisations: {
+    method: 'GET',
+    path: '/v1/organisations',
+    action: 'organisation.read',
+    summary: 'List the organisations of the installation, newest first',
+    params: nothing,
+    query: schemas.pageQuery,
+    body: noBody,
+    response: json(schemas.organisationList),
+    status: 200,
+    errors: [],
+  },
+  createOrganisation: {
+    method: 'POST',
+    path: '/v1/organisations',
+    action: 'organisation.manage',
+    summary: 'Create an organisation with its first project and the first key of an admin',
+    description:
+      'Who runs the installation sees nothing of what the organisation then does, and should hand the key on.',
+    params: nothing,
+    query: nothing,
+    body: json(schemas.createOrganisationBody),
+    response: json(schemas.createdOrganisation),
+    status: 201,
+    errors: ['name_taken'],
+  },
+  setLimits: {
+    method: 'PUT',
+    path: '/v1/organisations/{id}/limits',
+    action: 'organisation.manage',
+    summary: 'Set limits of an organisation',
+    description:
+      'What is left out stays; null takes a limit away. A limit below what is held stops nothing that is there.',
+    params: schemas.organisationParams,
+    query: nothing,
+    body: json(schemas.limitsBody),
+    response: json(schemas.organisation),
+    status: 200,
+    errors: [],
+  },
+  getLimits: {
+    method: 'GET',
+    path: '/v1/limits',
+    action: 'limit.read',
+    summary: 'The limits of the organisation, and what it has now',
+    params: nothing,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.limitsAndUsage),
+    status: 200,
+    errors: [],
+  },
   listTemplates: {
     method: 'GET',
     path: '/v1/templates',
+    action: 'platform.read',
     summary: 'List templates and their ready snapshots',
     params: nothing,
     query: nothing,
@@ -283,11 +496,24 @@ export const ROUTES = {
   getCapabilities: {
     method: 'GET',
     path: '/v1/capabilities',
+    action: 'platform.read',
     summary: 'What this installation can do, and its limits',
     params: nothing,
     query: nothing,
     body: noBody,
     response: json(schemas.capabilities),
+    status: 200,
+    errors: [],
+  },
+  getMetrics: {
+    method: 'GET',
+    path: '/metrics',
+    action: 'metrics.read',
+    summary: 'Figures of the installation for Prometheus',
+    params: nothing,
+    query: nothing,
+    body: noBody,
+    response: text('text/plain; version=0.0.4; charset=utf-8'),
     status: 200,
     errors: [],
   },

@@ -2,7 +2,8 @@
  * What control does for a caller: one method per route of the contract, named by the route's key. `@space/control`
  * implements it; the HTTP server, and any further face, binds it.
  *
- * - Input is parsed; a method trusts its form. Ids and names are looked up by the method, scoped to the caller.
+ * - Input is parsed; a method trusts its form. Whether the caller may do the route's action is decided by the method; ids
+ *   and names are looked up by it, in the caller's project or organisation: what lies elsewhere is `not_found`.
  * - Errors are thrown as `AppError`. What is thrown inside a stream, after its first item, ends the stream as its error.
  * - A stream does nothing until its first item is asked for, and is asked for one item at a time: not asking is
  *   back-pressure. `return()` ends it at any time.
@@ -10,18 +11,32 @@
  *   has begun goes on to its end.
  */
 import type {
-  ApiKeyId,
   AppError,
   FileStatus,
   GuestBytes,
   GuestProcess,
   ListedFile,
+  OperationId,
+  Principal,
   ProcessEvent,
+  ProjectId,
   WatchEvent,
 } from '@space/core';
 import type {
+  ApiKeyList,
+  AuditList,
   Capabilities,
+  CreatedApiKey,
+  CreatedOrganisation,
   Input,
+  LimitsAndUsage,
+  Operation,
+  OperationList,
+  Organisation,
+  OrganisationList,
+  PlatformEvent,
+  Project,
+  ProjectList,
   Readiness,
   Rewound,
   Sandbox,
@@ -35,10 +50,16 @@ import type {
 } from './types.ts';
 
 export interface Caller {
-  readonly apiKeyId: ApiKeyId;
+  readonly principal: Principal;
+  /** The project that the request means; the principal reaches it. */
+  readonly projectId: ProjectId;
+  /** Names the call, so that it is made once however often it is sent. */
+  readonly idempotencyKey?: string;
   /** Names the request in logs and in problems. */
   readonly requestId: string;
   readonly signal: AbortSignal;
+  /** Told of each operation that the call begins, once it is journalled. */
+  readonly onOperation?: (id: OperationId) => void;
 }
 
 export interface OpenFile {
@@ -102,7 +123,26 @@ export interface UseCases {
   getSnapshot(caller: Caller, input: Input<'getSnapshot'>): Promise<Snapshot>;
   deleteSnapshot(caller: Caller, input: Input<'deleteSnapshot'>): Promise<void>;
 
+  listOperations(caller: Caller, input: Input<'listOperations'>): Promise<OperationList>;
+  getOperation(caller: Caller, input: Input<'getOperation'>): Promise<Operation>;
+
+  listEvents(caller: Caller, input: Input<'listEvents'>): AsyncIterable<PlatformEvent>;
+  listAudit(caller: Caller, input: Input<'listAudit'>): Promise<AuditList>;
+
+  listProjects(caller: Caller, input: Input<'listProjects'>): Promise<ProjectList>;
+  createProject(caller: Caller, input: Input<'createProject'>): Promise<Project>;
+  getProject(caller: Caller, input: Input<'getProject'>): Promise<Project>;
+  listKeys(caller: Caller, input: Input<'listKeys'>): Promise<ApiKeyList>;
+  createKey(caller: Caller, input: Input<'createKey'>): Promise<CreatedApiKey>;
+  revokeKey(caller: Caller, input: Input<'revokeKey'>): Promise<void>;
+  listOrganisations(caller: Caller, input: Input<'listOrganisations'>): Promise<OrganisationList>;
+  createOrganisation(caller: Caller, input: Input<'createOrganisation'>): Promise<CreatedOrganisation>;
+  setLimits(caller: Caller, input: Input<'setLimits'>): Promise<Organisation>;
+  getLimits(caller: Caller, input: Input<'getLimits'>): Promise<LimitsAndUsage>;
+
   listTemplates(caller: Caller, input: Input<'listTemplates'>): Promise<TemplateList>;
+  /** In Prometheus' text format. */
+  getMetrics(caller: Caller, input: Input<'getMetrics'>): Promise<string>;
   getCapabilities(caller: Caller, input: Input<'getCapabilities'>): Promise<Capabilities>;
   /** Asked without a key, so it says nothing internal. Never throws. */
   readiness(): Promise<Readiness>;

@@ -40,6 +40,10 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   setFileAttributes: { path: 'a', mode: '0000', owner: 'root', group: '5' },
   makeSymlink: { path: 'a', target: '..' },
   setXattr: { path: 'a', name: 'user.a', value: '' },
+  createProject: { name: 'a' },
+  createKey: { name: 'a', roles: ['viewer'], project: 'b' },
+  createOrganisation: { name: 'a' },
+  setLimits: {},
 };
 const QUERIES: Readonly<Partial<Record<RouteName, object>>> = {
   readFile: { path: 'a' },

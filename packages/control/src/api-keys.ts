@@ -1,38 +1,109 @@
 /**
- * API keys. A key is 32 random bytes behind a fixed prefix; only its SHA-256 is kept (the key has full entropy, so a slow
- * hash would add nothing). A given key is compared with every kept digest in constant time.
+ * API keys. A key is 32 random bytes behind a fixed prefix; only its SHA-256 is kept and looked up (the key has full
+ * entropy, so a slow hash would add nothing, and how long a look-up takes tells nothing of use).
  */
-import { createHash, timingSafeEqual } from 'node:crypto';
-import { type ApiKeyId, newId } from '@space/core';
+import { createHash } from 'node:crypto';
+import {
+  type ApiKeyId,
+  AppError,
+  DEFAULT_ORGANISATION,
+  newId,
+  type OrganisationId,
+  type Principal,
+  type ProjectId,
+  parseId,
+  type Role,
+  reachesProject,
+} from '@space/core';
 import type { ControlPorts } from './ports.ts';
+import type { RecordedApiKey, RecordedProject, TenantRecords } from './tenant-records.ts';
 
 const PREFIX = 'space_';
 const KEY_BYTES = 32;
 const SHOWN_LETTERS = PREFIX.length + 4;
-const MAX_KEY_LENGTH = 256;
+const FORM = /^space_[A-Za-z0-9_-]{43}$/;
 
-/** Makes and records a key. `secretKey` is shown once and kept nowhere. */
-export async function createApiKey({
-  records,
-  chance,
-  clock,
-}: Pick<ControlPorts, 'records' | 'chance' | 'clock'>): Promise<{ readonly id: ApiKeyId; readonly secretKey: string }> {
-  const secretKey = `${PREFIX}${Buffer.from(chance.bytes(KEY_BYTES)).toString('base64url')}`;
-  const id = newId('apiKey', chance);
-  const createdAt = new Date(clock.now());
-  await records.addApiKey({ id, prefix: secretKey.slice(0, SHOWN_LETTERS), sha256: digest(secretKey), createdAt });
-  return { id, secretKey };
+export interface NewKey {
+  readonly organisationId: OrganisationId;
+  readonly projectId: ProjectId | null;
+  readonly name: string | null;
+  readonly roles: readonly Role[];
 }
 
-/** The id of the key, or null when it is none of ours. */
-export async function verifyApiKey(records: ControlPorts['records'], given: string): Promise<ApiKeyId | null> {
-  if (given.length > MAX_KEY_LENGTH) return null;
-  const givenDigest = digest(given);
-  let found: ApiKeyId | null = null;
-  for (const { id, sha256 } of await records.apiKeys()) {
-    if (timingSafeEqual(sha256, givenDigest)) found = id;
+/** Who calls, and the project that is meant. */
+export interface Identity {
+  readonly principal: Principal;
+  readonly projectId: ProjectId;
+}
+
+/** A key to record. `secretKey` is shown once and kept nowhere. */
+export function mintKey(
+  { chance, clock }: Pick<ControlPorts, 'chance' | 'clock'>,
+  key: NewKey,
+): { readonly secretKey: string; readonly record: RecordedApiKey } {
+  const secretKey = `${PREFIX}${Buffer.from(chance.bytes(KEY_BYTES)).toString('base64url')}`;
+  const record: RecordedApiKey = {
+    ...key,
+    id: newId('apiKey', chance),
+    prefix: secretKey.slice(0, SHOWN_LETTERS),
+    sha256: digest(secretKey),
+    createdAt: new Date(clock.now()),
+    revokedAt: null,
+  };
+  return { secretKey, record };
+}
+
+/** Makes and records a key of an admin of the organisation that runs the installation. */
+export async function createApiKey(
+  ports: Pick<ControlPorts, 'records' | 'chance' | 'clock'>,
+): Promise<{ readonly id: ApiKeyId; readonly secretKey: string }> {
+  const admin: NewKey = { organisationId: DEFAULT_ORGANISATION, projectId: null, name: null, roles: ['admin'] };
+  const { secretKey, record } = mintKey(ports, admin);
+  await ports.records.tenants.addApiKey(record);
+  return { id: record.id, secretKey };
+}
+
+/**
+ * Null: the key is none of ours, or is revoked. `project` is the id or the name that the request gives; without one, it is
+ * the key's only project, or the first of its organisation. Throws `not_found` for one that the key does not reach.
+ */
+export async function identify(
+  { tenants }: { readonly tenants: TenantRecords },
+  given: string,
+  project: string | undefined,
+): Promise<Identity | null> {
+  if (!FORM.test(given)) return null;
+  const key = await tenants.findApiKeyByDigest(digest(given));
+  if (key === null) return null;
+  const organisation = await tenants.findOrganisation(key.organisationId);
+  if (organisation === null) return null;
+  const { id: apiKeyId, organisationId, projectId: onlyProject, roles } = key;
+  const principal: Principal = { apiKeyId, organisationId, operator: organisation.operator, onlyProject, roles };
+  if (project === undefined && onlyProject !== null) return { principal, projectId: onlyProject };
+  const { id: projectId } = await findProject(tenants, principal, project);
+  return { principal, projectId };
+}
+
+/** By id or name, among those that the principal reaches; undefined: the first of its organisation. */
+export async function findProject(
+  tenants: TenantRecords,
+  principal: Principal,
+  reference: string | undefined,
+): Promise<RecordedProject> {
+  const { organisationId } = principal;
+  const found = await lookUp(tenants, organisationId, reference);
+  if (found === null || !reachesProject(principal, found.id)) {
+    throw new AppError('not_found', `There is no project "${reference ?? ''}".`);
   }
   return found;
+}
+
+function lookUp(tenants: TenantRecords, organisationId: OrganisationId, reference: string | undefined) {
+  if (reference === undefined) return tenants.firstProject(organisationId);
+  const id = parseId('project', reference);
+  return id === undefined
+    ? tenants.findProjectByName(organisationId, reference)
+    : tenants.findProject(organisationId, id);
 }
 
 function digest(key: string): Buffer {

@@ -1,5 +1,6 @@
 /** Reaching into a sandbox: a paused one is woken first, and again when a pause came in between. */
 import { AppError, type SandboxId } from '@space/core';
+import type { GatedCaller } from './gated-caller.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox } from './records.ts';
 
@@ -15,9 +16,9 @@ export class Awake {
     this.#sandboxes = sandboxes;
   }
 
-  async use<T>(reference: string, signal: AbortSignal, use: (sandboxId: SandboxId) => Promise<T>): Promise<T> {
+  async use<T>(caller: GatedCaller, reference: string, use: (sandboxId: SandboxId) => Promise<T>): Promise<T> {
     for (let wakes = 1; ; wakes++) {
-      const { id } = await this.wake(reference, signal);
+      const { id } = await this.wake(caller, reference);
       try {
         return await use(id);
       } catch (thrown) {
@@ -26,10 +27,10 @@ export class Awake {
     }
   }
 
-  async wake(reference: string, signal: AbortSignal): Promise<RecordedSandbox> {
+  async wake(caller: GatedCaller, reference: string): Promise<RecordedSandbox> {
     const { driver, effects } = this.#machinery;
-    const { id } = await this.#sandboxes.find(reference);
-    const { sandbox } = await driver.perform(id, 'use', effects.resume(), signal);
+    const { id } = await this.#sandboxes.find(caller, reference);
+    const { sandbox } = await driver.perform(id, 'use', effects.resume(), caller);
     return sandbox;
   }
 }

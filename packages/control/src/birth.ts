@@ -2,6 +2,7 @@
 import { AppError, asAppError, type NodePort, newId, type SnapshotId } from '@space/core';
 import { succeeded } from './conclude.ts';
 import type { Driver } from './driver.ts';
+import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
 import type { NewSandbox, RecordedSandbox } from './records.ts';
 import { mapInParallel } from './turns.ts';
@@ -9,7 +10,7 @@ import { mapInParallel } from './turns.ts';
 /** Starts at once: each takes memory and a VMM's start, and a node has few processors. */
 const PARALLEL_STARTS = 4;
 
-export type Birth = Omit<NewSandbox, 'id' | 'operationId' | 'at'>;
+export type Birth = Omit<NewSandbox, 'id' | 'operationId' | 'by' | 'at'>;
 export type Born = { readonly sandbox: RecordedSandbox } | { readonly error: AppError };
 
 export class Nursery {
@@ -22,17 +23,24 @@ export class Nursery {
   }
 
   /** Throws when nothing could be recorded; else one result per birth, in order. */
-  async bear(births: readonly Birth[]): Promise<readonly Born[]> {
+  async bear(births: readonly Birth[], caller: GatedCaller): Promise<readonly Born[]> {
     this.#driver.checkOpen();
     const { records, chance, clock } = this.#ports;
     const at = new Date(clock.now());
     const recorded = births.map((birth): NewSandbox => {
-      return { ...birth, id: newId('sandbox', chance), operationId: newId('operation', chance), at };
+      return {
+        ...birth,
+        id: newId('sandbox', chance),
+        operationId: newId('operation', chance),
+        by: caller.asker,
+        at,
+      };
     });
     // From the first instant the operations are known as ours, so that no reconciler takes them for orphans.
     const own = recorded.map(({ operationId }) => this.#driver.own(operationId));
     try {
       await records.addSandboxes(recorded);
+      for (const { operationId } of recorded) caller.onOperation?.(operationId);
       return await mapInParallel(recorded, PARALLEL_STARTS, (newOne) => this.#start(newOne));
     } finally {
       for (const disown of own) disown();

@@ -3,17 +3,26 @@
  * on the same records goes on where an earlier one died.
  */
 import type { UseCases } from '@space/contract';
-import type { ApiKeyId, LifeEnd } from '@space/core';
-import { verifyApiKey } from './api-keys.ts';
+import type { LifeEnd, SandboxId } from '@space/core';
+import { type Identity, identify } from './api-keys.ts';
+import { Audit } from './audit.ts';
 import { Nursery } from './birth.ts';
 import { Driver } from './driver.ts';
 import { Effects } from './effects.ts';
+import { EventUseCases } from './event-use-cases.ts';
 import { FileUseCases } from './file-use-cases.ts';
+import { Gate, type InnerUseCases } from './gate.ts';
 import { GuestUseCases } from './guest-use-cases.ts';
+import { IdempotentCalls } from './idempotency.ts';
+import { KeyWatch } from './key-watch.ts';
 import { LifecycleUseCases } from './lifecycle-use-cases.ts';
+import { Metrics } from './metrics.ts';
+import { OperationUseCases } from './operation-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
 import { type ReconcileReport, Reconciler } from './reconcile.ts';
+import { Retracer } from './retrace.ts';
 import { SnapshotUseCases } from './snapshot-use-cases.ts';
+import { TenantUseCases } from './tenant-use-cases.ts';
 import { Pins } from './timeline.ts';
 
 const RECONCILE_EVERY_MS = 15_000;
@@ -22,26 +31,43 @@ const CLOSE_TIMEOUT_MS = 20_000;
 export interface Control extends UseCases {
   /** Reconciles once, then at intervals and when VMs end. Throws when the records or the node do not answer. */
   start(): Promise<ReconcileReport>;
+  /** Pauses a sandbox of whatever project, for the platform itself. */
+  pauseUnasked(id: SandboxId): Promise<void>;
   /** Refuses new operations, and waits for those in flight for at most 20 s; the next start ends the rest. */
   close(): Promise<void>;
-  /** Whose key it is; null when it is none of ours. */
-  authenticate(apiKey: string): Promise<ApiKeyId | null>;
+  /**
+   * Whose key it is, and the project that the request means: the one it names (id or name), else the key's only one, or
+   * the first of its organisation. Null when the key is none of ours or revoked; throws `not_found` for another project.
+   */
+  authenticate(apiKey: string, project?: string): Promise<Identity | null>;
 }
 
 export function createControl(ports: ControlPorts): Control {
   const pins = new Pins();
+  const metrics = new Metrics();
   const reconciler: Reconciler = new Reconciler(ports, (operationId) => driver.owns(operationId));
-  const driver = new Driver(ports, (orphan) => reconciler.recover(orphan));
+  const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
   const effects = new Effects(ports);
   const nursery = new Nursery(ports, driver);
+  const keys = new KeyWatch(ports);
+  const audit = new Audit(ports);
+  const retracer = new Retracer(ports, (orphan) => reconciler.recover(orphan));
+  const calls = new IdempotentCalls(ports, (name, operations) => retracer.retrace(name, operations));
   const machinery = { ports, driver, effects, nursery, pins };
   const sandboxes = new LifecycleUseCases(machinery);
-  const guests = new GuestUseCases(machinery, sandboxes);
+  const guests = new GuestUseCases(machinery, sandboxes, calls);
   const files = new FileUseCases(machinery, sandboxes);
   const snapshots = new SnapshotUseCases(machinery, sandboxes);
-  const watch = new Watch(ports, reconciler, driver);
+  const events = new EventUseCases(ports);
+  const operations = new OperationUseCases(ports);
+  const tenants = new TenantUseCases(ports, keys);
+  const watch = new Watch(ports, reconciler, driver, async () => {
+    await calls.dropOld();
+    await audit.dropOld();
+    await events.dropOld();
+  });
 
-  return {
+  const useCases: InnerUseCases = {
     createSandbox: (caller, input) => sandboxes.createSandbox(caller, input),
     listSandboxes: (caller, input) => sandboxes.listSandboxes(caller, input),
     getSandbox: (caller, input) => sandboxes.getSandbox(caller, input),
@@ -77,11 +103,33 @@ export function createControl(ports: ControlPorts): Control {
     getSnapshot: (caller, input) => snapshots.getSnapshot(caller, input),
     deleteSnapshot: (caller, input) => snapshots.deleteSnapshot(caller, input),
     listTemplates: (caller, input) => snapshots.listTemplates(caller, input),
+    getMetrics: () => metrics.render(ports),
     getCapabilities: (caller, input) => snapshots.getCapabilities(caller, input),
+    listOperations: (caller, input) => operations.listOperations(caller, input),
+    getOperation: (caller, input) => operations.getOperation(caller, input),
+    listEvents: (caller, input) => events.listEvents(caller, input),
+    listAudit: (caller, input) => operations.listAudit(caller, input),
+    listProjects: (caller, input) => tenants.listProjects(caller, input),
+    createProject: (caller, input) => tenants.createProject(caller, input),
+    getProject: (caller, input) => tenants.getProject(caller, input),
+    listKeys: (caller, input) => tenants.listKeys(caller, input),
+    createKey: (caller, input) => tenants.createKey(caller, input),
+    revokeKey: (caller, input) => tenants.revokeKey(caller, input),
+    listOrganisations: (caller, input) => tenants.listOrganisations(caller, input),
+    createOrganisation: (caller, input) => tenants.createOrganisation(caller, input),
+    setLimits: (caller, input) => tenants.setLimits(caller, input),
+    getLimits: (caller, input) => tenants.getLimits(caller, input),
+  };
+  return {
+    ...new Gate(keys, calls, audit).guard(useCases),
     readiness: () => snapshots.readiness(),
-    authenticate: (apiKey) => verifyApiKey(ports.records, apiKey),
+    authenticate: (apiKey, project) => identify(ports.records, apiKey, project),
+    pauseUnasked: (id) => sandboxes.pauseUnasked(id),
     start: () => watch.start(),
-    close: () => watch.close(),
+    close: () => {
+      keys.close();
+      return watch.close();
+    },
   };
 }
 
@@ -90,11 +138,13 @@ class Watch {
   readonly #ports: ControlPorts;
   readonly #reconciler: Reconciler;
   readonly #driver: Driver;
+  readonly #dropOld: () => Promise<void>;
   readonly #busy = new Set<Promise<unknown>>();
   #timer: NodeJS.Timeout | undefined;
   #unsubscribe: (() => void) | undefined;
 
-  constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver) {
+  constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver, dropOld: () => Promise<void>) {
+    this.#dropOld = dropOld;
     this.#ports = ports;
     this.#reconciler = reconciler;
     this.#driver = driver;
@@ -105,7 +155,8 @@ class Watch {
     const report = await this.#reconciler.reconcile();
     this.#timer = setInterval(() => {
       // A round that is not over yet is this round.
-      if (this.#busy.size === 0) this.#inBackground(this.#reconciler.reconcile());
+      if (this.#busy.size > 0) return;
+      this.#inBackground(this.#reconciler.reconcile().then(() => this.#dropOld()));
     }, RECONCILE_EVERY_MS);
     this.#timer.unref();
     return report;

@@ -27,8 +27,10 @@ import {
   unreachable,
 } from '@space/core';
 import { absentSandbox, type Conclusion, concludeUnknown, inspectReal, type Succeeded } from './conclude.ts';
+import type { GatedCaller } from './gated-caller.ts';
+import type { Metrics } from './metrics.ts';
 import type { ControlPorts } from './ports.ts';
-import type { OperationInput, RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { OperationInput, Outcome, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { retryUnavailable } from './retry.ts';
 import { settledWithin, Turns } from './turns.ts';
 
@@ -74,14 +76,16 @@ type Step<T> =
 
 export class Driver {
   readonly #ports: ControlPorts;
+  readonly #metrics: Metrics;
   readonly #recover: (orphan: RecordedSandbox) => Promise<unknown>;
   readonly #turns = new Turns<SandboxId>();
   readonly #inFlight = new Map<OperationId, InFlight>();
   readonly #announced = new Set<OperationId>();
   #closed = false;
 
-  constructor(ports: ControlPorts, recover: (orphan: RecordedSandbox) => Promise<unknown>) {
+  constructor(ports: ControlPorts, metrics: Metrics, recover: (orphan: RecordedSandbox) => Promise<unknown>) {
     this.#ports = ports;
+    this.#metrics = metrics;
     this.#recover = recover;
   }
 
@@ -123,12 +127,13 @@ export class Driver {
     sandboxId: SandboxId,
     command: Command,
     effect: Effect<T>,
-    signal?: AbortSignal,
+    caller?: GatedCaller,
   ): Promise<Performed<T>> {
+    const signal = caller?.signal;
     const deadline = this.#ports.clock.monotonicMs() + WAIT_MS;
     for (;;) {
       signal?.throwIfAborted();
-      const step = await this.#turns.take(sandboxId, () => this.#next(sandboxId, command, effect));
+      const step = await this.#turns.take(sandboxId, () => this.#next(sandboxId, command, effect, caller));
       switch (step.kind) {
         case 'begun':
         case 'join':
@@ -157,14 +162,19 @@ export class Driver {
     return this.#carryOut(begun, plan, run);
   }
 
-  async #next<T>(sandboxId: SandboxId, command: Command, effect: Effect<T>): Promise<Step<T>> {
+  async #next<T>(
+    sandboxId: SandboxId,
+    command: Command,
+    effect: Effect<T>,
+    caller: GatedCaller | undefined,
+  ): Promise<Step<T>> {
     this.checkOpen();
     const seen = await this.#ports.records.findSandbox(sandboxId);
     if (seen === null) throw new AppError('not_found', `There is no sandbox "${sandboxId}".`);
     const decision = decide(seen, command);
     switch (decision.kind) {
       case 'start':
-        return this.#begin(seen, decision.operation, effect);
+        return this.#begin(seen, decision.operation, effect, caller);
       case 'done':
         return { kind: 'done', sandbox: seen };
       case 'refuse':
@@ -190,7 +200,12 @@ export class Driver {
     }
   }
 
-  async #begin<T>(seen: RecordedSandbox, operation: Operation, effect: Effect<T>): Promise<Step<T>> {
+  async #begin<T>(
+    seen: RecordedSandbox,
+    operation: Operation,
+    effect: Effect<T>,
+    caller: GatedCaller | undefined,
+  ): Promise<Step<T>> {
     const plan = await effect.plan(seen);
     const operationId = newId('operation', this.#ports.chance);
     // Known as ours before the records know it, so that nobody who reads them takes it for an orphan.
@@ -202,13 +217,23 @@ export class Driver {
         operationId,
         input: plan.input,
         taking: plan.taking ?? null,
+        by: caller?.asker ?? null,
         at: new Date(this.#ports.clock.now()),
       });
       if (begun === null) return { kind: 'again' };
+      caller?.onOperation?.(operationId);
       return { kind: 'begun', ended: this.#carryOut(begun, plan, (sandbox) => effect.run(sandbox, plan)) };
     } finally {
       disown();
     }
+  }
+
+  /** One event in the log, and one figure, for each operation that ends. */
+  #note({ id: sandboxId, operation, operationId }: Begun, outcome: Outcome, sinceMs: number): void {
+    const durationMs = this.#ports.clock.monotonicMs() - sinceMs;
+    this.#metrics.operationEnded(operation, outcome, durationMs);
+    const facts = { sandboxId, operation, operationId, outcome, durationMs: Math.round(durationMs) };
+    this.#ports.logger.info(facts, 'operation');
   }
 
   #carryOut<T>(begun: RecordedSandbox, plan: Plan, run: Effect<T>['run']): Promise<Performed<T>> {
@@ -224,6 +249,7 @@ export class Driver {
   async #actAndEnd<T>(begun: Begun, plan: Plan, run: Effect<T>['run']): Promise<Performed<T>> {
     // The journal entry is durable before this turn; the effect starts in the next, when the operation is known as ours.
     await Promise.resolve();
+    const sinceMs = this.#ports.clock.monotonicMs();
     let done: Succeeded<T> | null = null;
     let failure: AppError | null = null;
     try {
@@ -242,6 +268,7 @@ export class Driver {
       );
       throw failure ?? err;
     });
+    this.#note(begun, sandbox === null ? 'superseded' : failure === null ? 'ok' : 'failed', sinceMs);
     if (sandbox === null) throw await this.#superseded(begun, plan, failure);
     if (failure !== null) throw failure;
     // It started and is gone again: nobody is told that it runs.

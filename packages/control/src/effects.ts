@@ -117,6 +117,7 @@ export class Effects {
     const taking: RecordedSnapshot = {
       id: newId('snapshot', this.#ports.chance),
       sandboxId: seen.id,
+      projectId: seen.projectId,
       ...label,
       cause,
       parent: await newestInLine(this.#ports.records, seen),

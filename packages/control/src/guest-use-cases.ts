@@ -1,7 +1,9 @@
 /** The use-cases of commands in a sandbox. All but the list of processes wake a paused one. */
-import { type Caller, type Input, SHELL_ARGV, SIGNALS, type StartedProcess } from '@space/contract';
-import { AppError, type GuestCommand, type GuestProcess, newId, type ProcessEvent } from '@space/core';
+import { type Input, SHELL_ARGV, SIGNALS, type StartedProcess } from '@space/contract';
+import { AppError, type GuestCommand, type GuestProcess, newId, type ProcessEvent, type ProcessId } from '@space/core';
 import { Awake, MAX_WAKES, wasPaused } from './awake.ts';
+import type { GatedCaller } from './gated-caller.ts';
+import type { IdempotentCalls } from './idempotency.ts';
 import { sendInput } from './input.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox } from './records.ts';
@@ -11,70 +13,96 @@ export class GuestUseCases {
   readonly #machinery: Machinery;
   readonly #sandboxes: LifecycleUseCases;
   readonly #awake: Awake;
+  readonly #calls: IdempotentCalls;
 
-  constructor(machinery: Machinery, sandboxes: LifecycleUseCases) {
+  constructor(machinery: Machinery, sandboxes: LifecycleUseCases, calls: IdempotentCalls) {
+    this.#calls = calls;
     this.#machinery = machinery;
     this.#sandboxes = sandboxes;
     this.#awake = new Awake(machinery, sandboxes);
   }
 
-  exec(caller: Caller, input: Input<'exec'>): AsyncIterable<ProcessEvent> {
+  exec(caller: GatedCaller, input: Input<'exec'>): AsyncIterable<ProcessEvent> {
+    return stoppable(caller.signal, (signal) => this.#execOnce({ ...caller, signal }, input));
+  }
+
+  async startProcess(caller: GatedCaller, input: Input<'startProcess'>): Promise<StartedProcess> {
+    // Leaving the stream leaves the command running.
+    for await (const event of this.#run(caller, input)) {
+      if (event.kind === 'started') return { processId: event.processId, pid: event.pid };
+    }
+    throw new AppError('agent_lost', 'A command began without being started.');
+  }
+
+  attachProcess(caller: GatedCaller, { id, ...position }: Input<'attachProcess'>): AsyncIterable<ProcessEvent> {
+    const { node } = this.#machinery.ports;
+    return this.#events(caller, id, (sandbox, signal) => node.attach(sandbox.id, position, signal));
+  }
+
+  async writeInput(caller: GatedCaller, input: Input<'writeInput'>, body: AsyncIterable<Uint8Array>) {
+    const { node } = this.#machinery.ports;
+    const acceptedBytes = await sendInput(input, body, caller.signal, (piece) =>
+      this.#awake.use(caller, input.id, (sandboxId) => node.writeInput(sandboxId, piece)),
+    );
+    return { acceptedBytes };
+  }
+
+  async resizeTerminal(caller: GatedCaller, { id, processId, ...size }: Input<'resizeTerminal'>): Promise<void> {
+    const { node } = this.#machinery.ports;
+    await this.#awake.use(caller, id, (sandboxId) => node.resizeTerminal(sandboxId, processId, size));
+  }
+
+  async listProcesses(caller: GatedCaller, { id, ended }: Input<'listProcesses'>): Promise<readonly GuestProcess[]> {
+    const sandbox = await this.#sandboxes.find(caller, id);
+    if (sandbox.settled === 'crashed') throw new AppError('vm_lost', sandbox.crash?.detail ?? 'The microVM ended.');
+    if (sandbox.settled !== 'running') throw new AppError('wrong_state', `The sandbox is ${sandbox.settled}.`);
+    return this.#machinery.ports.node.processes(sandbox.id, { ended });
+  }
+
+  async signalProcess(caller: GatedCaller, input: Input<'signalProcess'>): Promise<void> {
+    const { node } = this.#machinery.ports;
+    await this.#awake.use(caller, input.id, (id) =>
+      node.signalProcess(id, input.processId, SIGNALS[input.signal], input.target),
+    );
+  }
+
+  #run(caller: GatedCaller, input: Input<'exec'>): AsyncIterable<ProcessEvent> {
     const { node, chance } = this.#machinery.ports;
     return this.#events(caller, input.id, (sandbox, signal) =>
       node.exec(sandbox.id, commandOf(sandbox, input, newId('process', chance)), signal),
     );
   }
 
-  async startProcess(caller: Caller, input: Input<'startProcess'>): Promise<StartedProcess> {
-    // Leaving the stream leaves the command running.
-    for await (const event of this.exec(caller, input)) {
-      if (event.kind === 'started') return { processId: event.processId, pid: event.pid };
+  /** A repetition of the call is told that the command was started, and which process it is: it can be attached to. */
+  async *#execOnce(caller: GatedCaller, input: Input<'exec'>): AsyncGenerator<ProcessEvent, void> {
+    const { before, started } = await this.#calls.begin('exec', caller, input);
+    if (before !== null) {
+      const { processId } = before as { readonly processId: ProcessId };
+      throw new AppError('already_started', { detail: `The call started ${processId}.`, facts: { processId } });
     }
-    throw new AppError('agent_lost', 'A command began without being started.');
-  }
-
-  attachProcess(caller: Caller, { id, ...position }: Input<'attachProcess'>): AsyncIterable<ProcessEvent> {
-    const { node } = this.#machinery.ports;
-    return this.#events(caller, id, (sandbox, signal) => node.attach(sandbox.id, position, signal));
-  }
-
-  async writeInput({ signal }: Caller, input: Input<'writeInput'>, body: AsyncIterable<Uint8Array>) {
-    const { node } = this.#machinery.ports;
-    const acceptedBytes = await sendInput(input, body, signal, (piece) =>
-      this.#awake.use(input.id, signal, (sandboxId) => node.writeInput(sandboxId, piece)),
-    );
-    return { acceptedBytes };
-  }
-
-  async resizeTerminal({ signal }: Caller, { id, processId, ...size }: Input<'resizeTerminal'>): Promise<void> {
-    const { node } = this.#machinery.ports;
-    await this.#awake.use(id, signal, (sandboxId) => node.resizeTerminal(sandboxId, processId, size));
-  }
-
-  async listProcesses(_caller: Caller, { id, ended }: Input<'listProcesses'>): Promise<readonly GuestProcess[]> {
-    const sandbox = await this.#sandboxes.find(id);
-    if (sandbox.settled === 'crashed') throw new AppError('vm_lost', sandbox.crash?.detail ?? 'The microVM ended.');
-    if (sandbox.settled !== 'running') throw new AppError('wrong_state', `The sandbox is ${sandbox.settled}.`);
-    return this.#machinery.ports.node.processes(sandbox.id, { ended });
-  }
-
-  async signalProcess({ signal }: Caller, input: Input<'signalProcess'>): Promise<void> {
-    const { node } = this.#machinery.ports;
-    await this.#awake.use(input.id, signal, (id) =>
-      node.signalProcess(id, input.processId, SIGNALS[input.signal], input.target),
-    );
+    try {
+      for await (const event of this.#run(caller, input)) {
+        if (event.kind === 'started') started.resolve({ processId: event.processId });
+        yield event;
+      }
+    } catch (thrown) {
+      started.reject(thrown);
+      throw thrown;
+    } finally {
+      started.reject(new AppError('link_lost', 'The stream was closed before the command started.'));
+    }
   }
 
   /** The stream of a command. One that was refused because of a pause, before its first event, is opened again. */
   #events(
-    caller: Caller,
+    caller: GatedCaller,
     reference: string,
     open: (sandbox: RecordedSandbox, signal: AbortSignal) => AsyncIterable<ProcessEvent>,
   ): AsyncIterable<ProcessEvent> {
     const awake = this.#awake;
     return stoppable(caller.signal, async function* (signal) {
       for (let wakes = 1; ; wakes++) {
-        const sandbox = await awake.wake(reference, signal);
+        const sandbox = await awake.wake({ ...caller, signal }, reference);
         let started = false;
         try {
           for await (const event of open(sandbox, signal)) {

@@ -5,9 +5,14 @@
  *
  * Read `driver.ts` first: every lifecycle operation goes through it.
  */
-export { createApiKey, verifyApiKey } from './api-keys.ts';
+
+export { createApiKey, type Identity } from './api-keys.ts';
+export type * from './audit-records.ts';
+export type * from './call-records.ts';
 export { type Control, createControl } from './control.ts';
+export * from './event-records.ts';
 export { decodeCursor, pageOf } from './page.ts';
 export type { ControlPorts, Logger } from './ports.ts';
 export type { ReconcileReport } from './reconcile.ts';
 export type * from './records.ts';
+export type * from './tenant-records.ts';

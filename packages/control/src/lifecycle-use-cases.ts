@@ -9,13 +9,15 @@ import type {
   SandboxList,
   Snapshot,
 } from '@space/contract';
-import { AppError, checkSize, DEFAULT_VAULT, parseId } from '@space/core';
+import { checkSize, DEFAULT_VAULT } from '@space/core';
 import { type Birth, type Born, checkTemplate, type Nursery } from './birth.ts';
 import type { Driver } from './driver.ts';
 import type { Effects } from './effects.ts';
+import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
-import { checkGood, findInTimeline, findSnapshot, type Pins, supersededPausePoints } from './timeline.ts';
+import { findSandbox, findSnapshot } from './scope.ts';
+import { checkGood, findInTimeline, type Pins, supersededPausePoints } from './timeline.ts';
 import { viewSandbox, viewSandboxDetail, viewSnapshot } from './views.ts';
 
 const DEFAULT_TEMPLATE = 'base';
@@ -43,72 +45,80 @@ export class LifecycleUseCases {
     this.#pins = pins;
   }
 
-  async createSandbox(_caller: Caller, input: Input<'createSandbox'>): Promise<Sandbox> {
-    const own = { name: input.name ?? null, env: input.env ?? {}, metadata: input.metadata ?? {} };
+  async createSandbox(caller: GatedCaller, input: Input<'createSandbox'>): Promise<Sandbox> {
+    const { projectId } = caller;
+    const own = { projectId, name: input.name ?? null, env: input.env ?? {}, metadata: input.metadata ?? {} };
     if (input.snapshot !== undefined) {
-      const snapshot = await this.#pinned(() => findSnapshot(this.#ports.records, input.snapshot ?? ''));
+      const snapshot = await this.#pinned(() => findSnapshot(this.#ports.records, projectId, input.snapshot ?? ''));
       const { template, size, vault, sandboxId, id } = snapshot;
       const birth: Birth = { ...own, template, size, vault, forkedFrom: { sandboxId, snapshotId: id } };
-      return viewSandbox(await this.#bearOne(birth).finally(() => this.#pins.unpin(id)));
+      return viewSandbox(await this.#bearOne(birth, caller).finally(() => this.#pins.unpin(id)));
     }
     const template = input.template ?? DEFAULT_TEMPLATE;
     checkTemplate(this.#ports.node, template);
     const { limits } = await this.#ports.node.capabilities();
     const size = checkSize(input.size ?? {}, limits);
-    return viewSandbox(await this.#bearOne({ ...own, template, size, vault: DEFAULT_VAULT, forkedFrom: null }));
+    return viewSandbox(await this.#bearOne({ ...own, template, size, vault: DEFAULT_VAULT, forkedFrom: null }, caller));
   }
 
-  async listSandboxes(_caller: Caller, input: Input<'listSandboxes'>): Promise<SandboxList> {
-    const { items, next } = await this.#ports.records.listSandboxes(input);
+  async listSandboxes({ projectId }: Caller, input: Input<'listSandboxes'>): Promise<SandboxList> {
+    const { items, next } = await this.#ports.records.listSandboxes({ ...input, projectId });
     return { sandboxes: items.map(viewSandbox), nextCursor: next };
   }
 
-  async getSandbox(_caller: Caller, input: Input<'getSandbox'>): Promise<SandboxDetail> {
-    return viewSandboxDetail(await this.find(input.id));
+  async getSandbox(caller: GatedCaller, input: Input<'getSandbox'>): Promise<SandboxDetail> {
+    return viewSandboxDetail(await this.find(caller, input.id));
   }
 
-  async deleteSandbox({ signal }: Caller, input: Input<'deleteSandbox'>): Promise<void> {
-    const { id } = await this.find(input.id);
-    await this.#driver.perform(id, 'delete', this.#effects.delete(), signal);
+  async deleteSandbox(caller: GatedCaller, input: Input<'deleteSandbox'>): Promise<void> {
+    const { id } = await this.find(caller, input.id);
+    await this.#driver.perform(id, 'delete', this.#effects.delete(), caller);
   }
 
-  async pauseSandbox({ signal }: Caller, input: Input<'pauseSandbox'>): Promise<Sandbox> {
-    const { id } = await this.find(input.id);
-    const { sandbox } = await this.#driver.perform(id, 'pause', this.#effects.pause(), signal);
+  async pauseSandbox(caller: GatedCaller, input: Input<'pauseSandbox'>): Promise<Sandbox> {
+    const { id } = await this.find(caller, input.id);
+    const { sandbox } = await this.#driver.perform(id, 'pause', this.#effects.pause(), caller);
     await this.#dropSuperseded(id);
     return viewSandbox(sandbox);
   }
 
-  async resumeSandbox({ signal }: Caller, input: Input<'resumeSandbox'>): Promise<Sandbox> {
-    const { id } = await this.find(input.id);
-    const { sandbox } = await this.#driver.perform(id, 'resume', this.#effects.resume(), signal);
+  /** The platform's own pause, when it is stopped: nobody asked for it. */
+  async pauseUnasked(id: RecordedSandbox['id']): Promise<void> {
+    await this.#driver.perform(id, 'pause', this.#effects.pause());
+    await this.#dropSuperseded(id);
+  }
+
+  async resumeSandbox(caller: GatedCaller, input: Input<'resumeSandbox'>): Promise<Sandbox> {
+    const { id } = await this.find(caller, input.id);
+    const { sandbox } = await this.#driver.perform(id, 'resume', this.#effects.resume(), caller);
     return viewSandbox(sandbox);
   }
 
-  async takeSnapshot({ signal }: Caller, input: Input<'takeSnapshot'>): Promise<Snapshot> {
-    const { id } = await this.find(input.id);
+  async takeSnapshot(caller: GatedCaller, input: Input<'takeSnapshot'>): Promise<Snapshot> {
+    const { id } = await this.find(caller, input.id);
     const effect = this.#effects.snapshot({ name: input.name ?? null, note: input.note ?? null });
-    const { result } = await this.#driver.perform(id, 'snapshot', effect, signal);
+    const { result } = await this.#driver.perform(id, 'snapshot', effect, caller);
     await this.#dropSuperseded(id);
     return viewSnapshot(present(result));
   }
 
-  async rewindSandbox({ signal }: Caller, input: Input<'rewindSandbox'>): Promise<Rewound> {
-    const { id } = await this.find(input.id);
+  async rewindSandbox(caller: GatedCaller, input: Input<'rewindSandbox'>): Promise<Rewound> {
+    const { id } = await this.find(caller, input.id);
     const { sandbox, result } = await this.#driver.perform(
       id,
       'rewind',
       this.#effects.rewind(input.to, input.keepPresent),
-      signal,
+      caller,
     );
     await this.#dropSuperseded(id);
     return { sandbox: viewSandbox(sandbox), kept: result ? viewSnapshot(result) : null };
   }
 
-  async forkSandbox({ signal }: Caller, input: Input<'forkSandbox'>): Promise<readonly ForkResult[]> {
-    const source = await this.find(input.id);
-    const point = await this.#forkPoint(source, input.from, signal);
+  async forkSandbox(caller: GatedCaller, input: Input<'forkSandbox'>): Promise<readonly ForkResult[]> {
+    const source = await this.find(caller, input.id);
+    const point = await this.#forkPoint(source, input.from, caller);
     const birth: Birth = {
+      projectId: source.projectId,
       name: null,
       template: point.template,
       size: point.size,
@@ -118,28 +128,22 @@ export class LifecycleUseCases {
       forkedFrom: { sandboxId: point.sandboxId, snapshotId: point.id },
     };
     const births = Array.from({ length: input.count }, () => birth);
-    const born = await this.#nursery.bear(births).finally(() => this.#pins.unpin(point.id));
+    const born = await this.#nursery.bear(births, caller).finally(() => this.#pins.unpin(point.id));
     const [first] = born;
     if (first !== undefined && 'error' in first && born.every((one) => 'error' in one)) throw first.error;
     return born.map((one) => ('error' in one ? one : { sandbox: viewSandbox(one.sandbox) }));
   }
 
-  /** By id or name. Throws `not_found`, also for what is deleted. */
-  async find(reference: string): Promise<RecordedSandbox> {
-    const { records } = this.#ports;
-    const id = parseId('sandbox', reference);
-    const found = await (id === undefined ? records.findSandboxByName(reference) : records.findSandbox(id));
-    if (found === null || found.settled === 'deleted') {
-      throw new AppError('not_found', `There is no sandbox "${reference}".`);
-    }
-    return found;
+  /** In the caller's project, by id or name. Throws `not_found`, also for what is deleted. */
+  find({ projectId }: Pick<Caller, 'projectId'>, reference: string): Promise<RecordedSandbox> {
+    return findSandbox(this.#ports.records, projectId, reference);
   }
 
   /** Pinned. A past point is used as it is, and the source is not touched. */
-  async #forkPoint(source: RecordedSandbox, from: string | undefined, signal: AbortSignal): Promise<RecordedSnapshot> {
+  async #forkPoint(source: RecordedSandbox, from: string | undefined, caller: GatedCaller): Promise<RecordedSnapshot> {
     if (from !== undefined) return this.#pinned(() => findInTimeline(this.#ports.records, source, from));
-    const { result } = await this.#driver.perform(source.id, 'fork', this.#effects.forkPoint(), signal);
-    return this.#pinned(() => findSnapshot(this.#ports.records, present(result).id));
+    const { result } = await this.#driver.perform(source.id, 'fork', this.#effects.forkPoint(), caller);
+    return this.#pinned(() => findSnapshot(this.#ports.records, source.projectId, present(result).id));
   }
 
   /** Finds a point, pins it, and looks whether it is still there. */
@@ -156,8 +160,8 @@ export class LifecycleUseCases {
     }
   }
 
-  async #bearOne(birth: Birth): Promise<RecordedSandbox> {
-    const [born] = (await this.#nursery.bear([birth])) as readonly [Born];
+  async #bearOne(birth: Birth, caller: GatedCaller): Promise<RecordedSandbox> {
+    const [born] = (await this.#nursery.bear([birth], caller)) as readonly [Born];
     if ('error' in born) throw born.error;
     return born.sandbox;
   }
@@ -174,7 +178,7 @@ export class LifecycleUseCases {
         );
         for (const point of idle) {
           await node.deletePoint(point.vault, point.id);
-          await records.dropSnapshots([point.id]);
+          await records.dropSnapshots([point.id], new Date(this.#ports.clock.now()));
         }
       });
     } catch (err) {

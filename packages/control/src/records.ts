@@ -1,23 +1,26 @@
 /**
- * The records port: what control writes down about sandboxes, their snapshots, operations and API keys. Two adapters pass
+ * The records port: what control writes down about sandboxes, their snapshots and operations; who owns them is in
+ * `tenant-records.ts`. Two adapters pass
  * one suite (`testing.ts`): the in-memory fake, and PostgreSQL in `@space/db-postgres`.
  *
  * Invariants that every adapter keeps:
  * - one operation in flight per sandbox; it begins by compare-and-set on (epoch, settled, operation) in one transaction
  *   with its journal row, and ends only while its epoch is still the sandbox's;
  * - an epoch never goes down, and an id is never used again: what is deleted stays as a tombstone without content;
- * - a name belongs to at most one live sandbox, and to at most one snapshot;
+ * - in a project, a name belongs to at most one live sandbox, and to at most one snapshot;
+ * - what would pass a limit of its organisation does not begin (`limit_reached`): that is looked up and counted from what
+ *   is recorded, in the transaction that begins it, so that nothing has to be given back;
  * - a snapshot is recorded as `taking` before the node is asked for it, so that nothing on a node is unknown here;
  * - the timeline stays connected: deleting a snapshot hands its children, forks and lives on to its parent.
  *
  * Trouble with the database is thrown as `unavailable`; the outcome of that call is then unknown.
  */
 import type {
-  ApiKeyId,
   ErrorCode,
   LifecycleState,
   Operation,
   OperationId,
+  ProjectId,
   SandboxId,
   SandboxStatus,
   Settled,
@@ -25,9 +28,14 @@ import type {
   SnapshotId,
   VaultName,
 } from '@space/core';
+import type { Asker, AuditRecords } from './audit-records.ts';
+import type { CallRecords } from './call-records.ts';
+import type { EventRecords } from './event-records.ts';
+import type { TenantRecords } from './tenant-records.ts';
 
 export interface RecordedSandbox extends LifecycleState {
   readonly id: SandboxId;
+  readonly projectId: ProjectId;
   readonly name: string | null;
   readonly template: string;
   readonly size: Size;
@@ -62,8 +70,13 @@ export interface ForkedFrom {
 
 /** A sandbox to be: recorded as `absent` with its create in flight at epoch 1. */
 export interface NewSandbox
-  extends Pick<RecordedSandbox, 'id' | 'name' | 'template' | 'size' | 'vault' | 'env' | 'metadata' | 'forkedFrom'> {
+  extends Pick<
+    RecordedSandbox,
+    'id' | 'projectId' | 'name' | 'template' | 'size' | 'vault' | 'env' | 'metadata' | 'forkedFrom'
+  > {
   readonly operationId: OperationId;
+  /** Who asks for it; null: the platform itself. */
+  readonly by: Asker | null;
   readonly at: Date;
 }
 
@@ -73,6 +86,8 @@ export type SnapshotCause = 'snapshot' | 'pause' | 'fork' | 'rewind';
 export interface RecordedSnapshot {
   readonly id: SnapshotId;
   readonly sandboxId: SandboxId;
+  /** That of its sandbox. */
+  readonly projectId: ProjectId;
   /** A named snapshot outlives its sandbox. */
   readonly name: string | null;
   readonly note: string | null;
@@ -99,10 +114,12 @@ export interface SnapshotTimings {
 
 export interface RecordedOperation {
   readonly id: OperationId;
+  readonly projectId: ProjectId;
   readonly sandboxId: SandboxId;
   readonly kind: Operation;
   readonly epoch: number;
   readonly input: OperationInput;
+  readonly by: Pick<Asker, 'requestId' | 'apiKeyId'> | null;
   readonly startedAt: Date;
   readonly endedAt: Date | null;
   readonly outcome: Outcome | null;
@@ -128,6 +145,7 @@ export interface OperationBegin {
   readonly operation: Operation;
   readonly input: OperationInput;
   readonly taking: RecordedSnapshot | null;
+  readonly by: Asker | null;
   readonly at: Date;
 }
 
@@ -171,50 +189,62 @@ export interface PageRequest {
   readonly cursor?: string;
 }
 
-export interface RecordedApiKey {
-  readonly id: ApiKeyId;
-  /** The first letters of the key, for display. */
-  readonly prefix: string;
-  readonly sha256: Uint8Array;
-  readonly createdAt: Date;
-}
-
 export interface Records {
-  /** All or none. Throws `name_taken`. */
+  /** All or none. Throws `name_taken`, `limit_reached`. */
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void>;
   /** Also a tombstone. */
   findSandbox(id: SandboxId): Promise<RecordedSandbox | null>;
   /** Among the live ones. */
-  findSandboxByName(name: string): Promise<RecordedSandbox | null>;
-  /** What is not deleted, of one status or all, newest first. */
-  listSandboxes(page: PageRequest & { readonly status?: SandboxStatus }): Promise<Page<RecordedSandbox>>;
+  findSandboxByName(projectId: ProjectId, name: string): Promise<RecordedSandbox | null>;
+  /** What is not deleted of a project, of one status or all, newest first. */
+  listSandboxes(
+    page: PageRequest & { readonly projectId: ProjectId; readonly status?: SandboxStatus },
+  ): Promise<Page<RecordedSandbox>>;
+  /** How many of all there are, by what they are settled in. */
+  countSandboxes(): Promise<ReadonlyMap<Settled, number>>;
   /** Everything not deleted, for the reconciler. */
   allSandboxes(): Promise<readonly RecordedSandbox[]>;
 
-  /** The sandbox with the operation in flight and epoch + 1; null when it is no longer as it was seen. Throws `name_taken`. */
+  /** The sandbox with the operation in flight and epoch + 1; null when it is no longer as it was seen. Throws `name_taken`, `limit_reached`. */
   beginOperation(begin: OperationBegin): Promise<RecordedSandbox | null>;
   /** The sandbox after it, or null: superseded, and nothing was changed. Repeating an end that took place is harmless. */
   endOperation(end: OperationEnd): Promise<RecordedSandbox | null>;
   findOperation(id: OperationId): Promise<RecordedOperation | null>;
+  /** Those that a request began, oldest first. */
+  operationsOf(requestId: string): Promise<readonly RecordedOperation[]>;
+  /** Newest first. */
+  listOperations(
+    page: PageRequest & {
+      readonly projectId: ProjectId;
+      readonly sandboxId?: SandboxId;
+      readonly requestId?: string;
+    },
+  ): Promise<Page<RecordedOperation>>;
   /** False: the sandbox is no longer as it was seen. */
   settle(finding: Finding): Promise<boolean>;
 
   findSnapshot(id: SnapshotId): Promise<RecordedSnapshot | null>;
-  findSnapshotByName(name: string): Promise<RecordedSnapshot | null>;
+  findSnapshotByName(projectId: ProjectId, name: string): Promise<RecordedSnapshot | null>;
   /** Of one sandbox, all states, oldest first. */
   snapshotsOf(sandboxId: SandboxId): Promise<readonly RecordedSnapshot[]>;
-  /** Those of one sandbox, or the named ones of all, newest first; none that is `taking`. */
-  listSnapshots(page: PageRequest & { readonly sandboxId?: SandboxId }): Promise<Page<RecordedSnapshot>>;
+  /** Those of one sandbox, or the named ones of a project, newest first; none that is `taking`. */
+  listSnapshots(
+    page: PageRequest & ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId }),
+  ): Promise<Page<RecordedSnapshot>>;
   /** Name, note, cause, state; false when it does not exist. Throws `name_taken`. */
   updateSnapshot(
     id: SnapshotId,
     changes: Partial<Pick<RecordedSnapshot, 'name' | 'note' | 'cause' | 'state' | 'badReason'>>,
   ): Promise<boolean>;
   /** Idempotent. */
-  dropSnapshots(ids: readonly SnapshotId[]): Promise<void>;
+  dropSnapshots(ids: readonly SnapshotId[], at: Date): Promise<void>;
 
-  addApiKey(key: RecordedApiKey): Promise<void>;
-  apiKeys(): Promise<readonly RecordedApiKey[]>;
+  readonly tenants: TenantRecords;
+  readonly calls: CallRecords;
+  readonly audit: AuditRecords;
+  readonly events: EventRecords;
+  /** Of the pool of connections, as it is now. */
+  load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   /** Throws `unavailable` when the database does not answer. */
   ping(): Promise<void>;
 }

@@ -12,7 +12,7 @@ import {
 import { AppError, asAppError } from '@space/core';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSnapshot } from './records.ts';
-import { findSnapshot } from './timeline.ts';
+import { findSnapshot } from './scope.ts';
 import { viewSnapshot } from './views.ts';
 
 export class SnapshotUseCases {
@@ -24,31 +24,31 @@ export class SnapshotUseCases {
     this.#sandboxes = sandboxes;
   }
 
-  async getTimeline(_caller: Caller, { id, limit, cursor }: Input<'getTimeline'>): Promise<SnapshotList> {
-    const sandbox = await this.#sandboxes.find(id);
+  async getTimeline(caller: Caller, { id, limit, cursor }: Input<'getTimeline'>): Promise<SnapshotList> {
+    const sandbox = await this.#sandboxes.find(caller, id);
     const page = { limit, ...(cursor === undefined ? {} : { cursor }), sandboxId: sandbox.id };
     const { items, next } = await this.#machinery.ports.records.listSnapshots(page);
     return { snapshots: items.map(viewSnapshot), nextCursor: next };
   }
 
-  async listSnapshots(_caller: Caller, input: Input<'listSnapshots'>): Promise<SnapshotList> {
-    const { items, next } = await this.#machinery.ports.records.listSnapshots(input);
+  async listSnapshots({ projectId }: Caller, input: Input<'listSnapshots'>): Promise<SnapshotList> {
+    const { items, next } = await this.#machinery.ports.records.listSnapshots({ ...input, projectId });
     return { snapshots: items.map(viewSnapshot), nextCursor: next };
   }
 
-  async getSnapshot(_caller: Caller, input: Input<'getSnapshot'>): Promise<Snapshot> {
-    return viewSnapshot(await findSnapshot(this.#machinery.ports.records, input.id));
+  async getSnapshot({ projectId }: Caller, input: Input<'getSnapshot'>): Promise<Snapshot> {
+    return viewSnapshot(await findSnapshot(this.#machinery.ports.records, projectId, input.id));
   }
 
-  async deleteSnapshot(_caller: Caller, input: Input<'deleteSnapshot'>): Promise<void> {
-    const { records, node } = this.#machinery.ports;
-    const { sandboxId, id } = await findSnapshot(records, input.id);
+  async deleteSnapshot({ projectId }: Caller, input: Input<'deleteSnapshot'>): Promise<void> {
+    const { records, node, clock } = this.#machinery.ports;
+    const { sandboxId, id } = await findSnapshot(records, projectId, input.id);
     // In the sandbox's turn, so that no operation that needs the point begins meanwhile.
     await this.#machinery.driver.exclusively(sandboxId, async () => {
-      const snapshot = await findSnapshot(records, id);
+      const snapshot = await findSnapshot(records, projectId, id);
       await this.#checkUnused(snapshot);
       await node.deletePoint(snapshot.vault, id);
-      await records.dropSnapshots([id]);
+      await records.dropSnapshots([id], new Date(clock.now()));
     });
   }
 

@@ -13,21 +13,12 @@
  * snapshot or rewind supersedes it, and then it is deleted. Naming it, taking a snapshot of the paused sandbox, or
  * rewinding from it keeps it.
  */
-import { AppError, parseId, type SandboxId, type SnapshotId } from '@space/core';
+import { AppError, type SandboxId, type SnapshotId } from '@space/core';
 import type { RecordedSandbox, RecordedSnapshot, Records } from './records.ts';
+import { findSnapshot } from './scope.ts';
 
 /** How far back a rewind looks through the lines that a sandbox inherited. */
 const MAX_INHERITED = 10_000;
-
-/** By id or name. What is still being taken is not there yet. Throws `not_found`. */
-export async function findSnapshot(records: Records, reference: string): Promise<RecordedSnapshot> {
-  const id = parseId('snapshot', reference);
-  const found = await (id === undefined ? records.findSnapshotByName(reference) : records.findSnapshot(id));
-  if (found === null || found.state === 'taking') {
-    throw new AppError('not_found', `There is no snapshot "${reference}".`);
-  }
-  return found;
-}
 
 /** Throws `snapshot_bad` with the reason. */
 export function checkGood(snapshot: RecordedSnapshot): void {
@@ -53,7 +44,7 @@ export async function findInTimeline(
   sandbox: RecordedSandbox,
   reference: string,
 ): Promise<RecordedSnapshot> {
-  const snapshot = await findSnapshot(records, reference);
+  const snapshot = await findSnapshot(records, sandbox.projectId, reference);
   if (snapshot.sandboxId !== sandbox.id && !(await isInherited(records, sandbox, snapshot))) {
     throw new AppError('not_found', `The snapshot "${reference}" is not in the timeline of ${sandbox.id}.`);
   }

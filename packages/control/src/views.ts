@@ -1,7 +1,20 @@
 /** Records as the contract shows them. */
-import type { Sandbox, SandboxDetail, Snapshot } from '@space/contract';
-import { AppError, statusOf } from '@space/core';
-import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type {
+  ApiKey,
+  AuditList,
+  Operation,
+  Organisation,
+  PlatformEvent,
+  Project,
+  Sandbox,
+  SandboxDetail,
+  Snapshot,
+} from '@space/contract';
+import { AppError, ERRORS, statusOf } from '@space/core';
+import type { RecordedAudit } from './audit-records.ts';
+import type { RecordedEvent } from './event-records.ts';
+import type { Outcome, RecordedOperation, RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { RecordedApiKey, RecordedOrganisation, RecordedProject } from './tenant-records.ts';
 
 export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
   const status = statusOf(sandbox);
@@ -32,4 +45,80 @@ export function viewSnapshot(snapshot: RecordedSnapshot): Snapshot {
   if (state === 'taking') throw new AppError('not_found', `There is no snapshot "${id}".`);
   const takenAt = snapshot.takenAt.toISOString();
   return { id, sandboxId, name, note, cause, parent, generation, template, takenAt, state, badReason, timings };
+}
+
+export function viewOrganisation({ id, name, limits, operator, createdAt }: RecordedOrganisation): Organisation {
+  return { id, name, limits, operator, createdAt: createdAt.toISOString() };
+}
+
+export function viewProject({ id, name, createdAt }: RecordedProject): Project {
+  return { id, name, createdAt: createdAt.toISOString() };
+}
+
+export function viewApiKey({ id, name, prefix, roles, projectId, createdAt, revokedAt }: RecordedApiKey): ApiKey {
+  return {
+    id,
+    name,
+    prefix,
+    roles: [...roles],
+    project: projectId,
+    createdAt: createdAt.toISOString(),
+    revokedAt: revokedAt?.toISOString() ?? null,
+  };
+}
+
+const STATES = {
+  ok: 'succeeded',
+  failed: 'failed',
+  superseded: 'superseded',
+  interrupted: 'interrupted',
+} as const satisfies Record<Outcome, Operation['state']>;
+
+export function viewOperation(recorded: RecordedOperation): Operation {
+  const { id, kind, sandboxId, by, outcome, errorCode, startedAt, endedAt } = recorded;
+  const failure = errorCode === null ? null : ERRORS[errorCode];
+  return {
+    id,
+    kind,
+    sandboxId,
+    requestId: by?.requestId ?? null,
+    state: outcome === null ? 'running' : STATES[outcome],
+    startedAt: startedAt.toISOString(),
+    endedAt: endedAt?.toISOString() ?? null,
+    error:
+      errorCode === null || failure === null ? null : { code: errorCode, title: failure.title, retry: failure.retry },
+  };
+}
+
+export function viewAudit(recorded: RecordedAudit): AuditList['records'][number] {
+  const { auditId, apiKeyId, projectId, operationId, action, call, target, outcome, requestId, at } = recorded;
+  const who = { apiKey: apiKeyId, project: projectId };
+  return {
+    id: auditId,
+    at: at.toISOString(),
+    ...who,
+    action,
+    call,
+    target,
+    operation: operationId,
+    outcome,
+    requestId,
+  };
+}
+
+export function viewEvent(recorded: RecordedEvent): PlatformEvent {
+  const { cursor, kind, at, sandboxId, snapshotId, apiKeyId, operationId, operation, outcome, errorCode } = recorded;
+  return {
+    type: 'event',
+    cursor,
+    kind,
+    at: at.toISOString(),
+    ...(sandboxId === null ? {} : { sandboxId }),
+    ...(snapshotId === null ? {} : { snapshotId }),
+    ...(apiKeyId === null ? {} : { apiKeyId }),
+    ...(operationId === null ? {} : { operationId }),
+    ...(operation === null ? {} : { operation }),
+    ...(outcome === null ? {} : { state: STATES[outcome] }),
+    ...(errorCode === null ? {} : { code: errorCode }),
+  };
 }

@@ -1,7 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { AppError } from '@space/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createApiKey } from '../src/api-keys.ts';
 import { collect, eventually, NO_LEFTOVERS, World } from './test-world.ts';
 
 let world: World;
@@ -425,17 +424,6 @@ describe('commands', () => {
 });
 
 describe('the installation', () => {
-  it('knows its keys', async () => {
-    const { records, chance } = world;
-    const { id, secretKey } = await createApiKey({ records, chance, clock: { now: () => 0, monotonicMs: () => 0 } });
-    expect(await world.control.authenticate(secretKey)).toBe(id);
-    expect(await world.control.authenticate(`${secretKey}x`)).toBeNull();
-    expect(await world.control.authenticate('')).toBeNull();
-    const [kept] = await records.apiKeys();
-    expect(secretKey.startsWith(kept?.prefix ?? '-')).toBe(true);
-    expect(JSON.stringify(kept)).not.toContain(secretKey);
-  });
-
   it('says what it can do and whether it is ready', async () => {
     const { limits } = await world.control.getCapabilities(world.caller(), {});
     expect(limits.forkCount.max).toBe(20);

@@ -272,7 +272,15 @@ describe('a restart', () => {
     if (seen === null) throw new Error('it is there');
     const operationId = newId('operation', world.chance);
     const at = new Date();
-    await world.records.beginOperation({ seen, operation: 'delete', operationId, input: {}, taking: null, at });
+    await world.records.beginOperation({
+      seen,
+      operation: 'delete',
+      operationId,
+      input: {},
+      taking: null,
+      by: null,
+      at,
+    });
     await world.records.endOperation({
       sandboxId: goneId,
       operationId,

@@ -1,4 +1,8 @@
+import { callsSuite } from './calls-suite.ts';
 import { MemoryRecords } from './memory-records.ts';
 import { recordsSuite } from './records-suite.ts';
+import { tenantsSuite } from './tenants-suite.ts';
 
 recordsSuite('in memory', async () => new MemoryRecords());
+tenantsSuite('in memory', async () => new MemoryRecords());
+callsSuite('in memory', async () => new MemoryRecords());

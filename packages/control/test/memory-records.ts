@@ -2,7 +2,22 @@
  * The records in memory, for tests: the same promises as PostgreSQL, kept by doing each change in one synchronous turn.
  * `failing` makes every call throw `unavailable`, as a database that went away does.
  */
-import { AppError, type SandboxId, type SandboxStatus, type SnapshotId, statusOf } from '@space/core';
+import {
+  AppError,
+  addedBy,
+  checkLimits,
+  holdsVm,
+  type Limited,
+  type ProjectId,
+  type SandboxId,
+  type SandboxStatus,
+  type Settled,
+  type SnapshotId,
+  statusOf,
+  type Usage,
+} from '@space/core';
+import type { Asker } from '../src/audit-records.ts';
+import { eventOfDrop, eventsOfEnd, eventsOfSettling } from '../src/event-records.ts';
 import { paginate } from '../src/page.ts';
 import type {
   Finding,
@@ -11,28 +26,50 @@ import type {
   OperationEnd,
   Page,
   PageRequest,
-  RecordedApiKey,
   RecordedOperation,
   RecordedSandbox,
   RecordedSnapshot,
   Records,
 } from '../src/records.ts';
+import { MemoryAudit } from './memory-audit.ts';
+import { MemoryCalls } from './memory-calls.ts';
+import { MemoryEvents } from './memory-events.ts';
+import { MemoryTenants } from './memory-tenants.ts';
 
 export class MemoryRecords implements Records {
   failing = false;
   readonly #sandboxes = new Map<string, RecordedSandbox>();
   readonly #snapshots = new Map<string, RecordedSnapshot>();
   readonly #operations = new Map<string, RecordedOperation>();
-  readonly #keys = new Map<string, RecordedApiKey>();
+  readonly tenants = new MemoryTenants(
+    () => this.#turn(),
+    (isOwn) => this.#usageOf(isOwn),
+    (event) => this.events.put([event]),
+  );
+  readonly events = new MemoryEvents(() => this.#turn());
+  readonly calls = new MemoryCalls(() => this.#turn());
+  readonly audit = new MemoryAudit(
+    () => this.#turn(),
+    (id) => this.#operations.get(id),
+  );
 
   async addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
     await this.#turn();
-    const names = sandboxes.flatMap((sandbox) => sandbox.name ?? []);
-    for (const [index, name] of names.entries()) {
-      const taken = [...this.#sandboxes.values()].some((one) => one.name === name && one.settled !== 'deleted');
-      if (taken || names.indexOf(name) !== index) throw nameTaken(name);
+    const same = (a: Named, b: Named) => a.name !== null && a.name === b.name && a.projectId === b.projectId;
+    for (const [index, one] of sandboxes.entries()) {
+      const taken = [...this.#sandboxes.values()].some((other) => other.settled !== 'deleted' && same(one, other));
+      if (taken || sandboxes.findIndex((other) => same(one, other)) < index) {
+        if (one.name !== null) throw nameTaken(one.name);
+      }
     }
-    for (const { operationId, at, ...rest } of sandboxes) {
+    for (const { projectId } of sandboxes.slice(0, 1)) {
+      this.#reserve(projectId, addedBy('create', 'absent', false), {
+        sandboxes: sandboxes.length,
+        running: sandboxes.length,
+        memoryMib: sandboxes.reduce((sum, { size }) => sum + size.memoryMib, 0),
+      });
+    }
+    for (const { operationId, by, at, ...rest } of sandboxes) {
       this.#sandboxes.set(rest.id, {
         ...rest,
         settled: 'absent',
@@ -52,6 +89,7 @@ export class MemoryRecords implements Records {
         'create',
         1,
         rest.forkedFrom ? { from: rest.forkedFrom.snapshotId } : {},
+        by,
         at,
       );
     }
@@ -62,12 +100,15 @@ export class MemoryRecords implements Records {
     return this.#sandboxes.get(id) ?? null;
   }
 
-  async findSandboxByName(name: string): Promise<RecordedSandbox | null> {
-    return (await this.allSandboxes()).find((sandbox) => sandbox.name === name) ?? null;
+  async findSandboxByName(projectId: ProjectId, name: string): Promise<RecordedSandbox | null> {
+    const all = await this.allSandboxes();
+    return all.find((sandbox) => sandbox.name === name && sandbox.projectId === projectId) ?? null;
   }
 
-  async listSandboxes(page: PageRequest & { readonly status?: SandboxStatus }): Promise<Page<RecordedSandbox>> {
-    const all = await this.allSandboxes();
+  async listSandboxes(
+    page: PageRequest & { readonly projectId: ProjectId; readonly status?: SandboxStatus },
+  ): Promise<Page<RecordedSandbox>> {
+    const all = (await this.allSandboxes()).filter((sandbox) => sandbox.projectId === page.projectId);
     const asked = page.status === undefined ? all : all.filter((sandbox) => statusOf(sandbox) === page.status);
     return paginate(asked, page, (sandbox) => sandbox.createdAt);
   }
@@ -77,12 +118,26 @@ export class MemoryRecords implements Records {
     return [...this.#sandboxes.values()].filter((sandbox) => sandbox.settled !== 'deleted');
   }
 
+  async countSandboxes(): Promise<ReadonlyMap<Settled, number>> {
+    const groups = Map.groupBy(await this.allSandboxes(), ({ settled }) => settled);
+    return new Map([...groups].map(([settled, all]) => [settled, all.length]));
+  }
+
+  load() {
+    return { connections: 0, idle: 0, waiting: 0 };
+  }
+
   async beginOperation(begin: OperationBegin): Promise<RecordedSandbox | null> {
     await this.#turn();
     const { seen, taking, at } = begin;
     const now = this.#sandboxes.get(seen.id);
     if (now?.epoch !== seen.epoch || now.settled !== seen.settled || now.operationId !== seen.operationId) return null;
-    if (taking !== null) this.#checkSnapshotName(taking.name, taking.id);
+    if (taking !== null) this.#checkSnapshotName(taking);
+    this.#reserve(now.projectId, addedBy(begin.operation, now.settled, taking !== null && isCounted(taking)), {
+      running: 1,
+      memoryMib: now.size.memoryMib,
+      snapshots: 1,
+    });
     if (now.operationId !== null) this.#endJournal(now.operationId, 'superseded', null, at);
     const begun: RecordedSandbox = {
       ...now,
@@ -92,7 +147,7 @@ export class MemoryRecords implements Records {
       updatedAt: at,
     };
     this.#sandboxes.set(seen.id, begun);
-    this.#startJournal(seen.id, begin.operationId, begin.operation, begun.epoch, begin.input, at);
+    this.#startJournal(seen.id, begin.operationId, begin.operation, begun.epoch, begin.input, begin.by, at);
     if (taking !== null) this.#snapshots.set(taking.id, taking);
     return begun;
   }
@@ -116,9 +171,11 @@ export class MemoryRecords implements Records {
       updatedAt: end.at,
     };
     this.#sandboxes.set(after.id, after);
+    const taken = end.points.filter(({ id }) => this.#snapshots.get(id)?.state === 'taking');
+    this.events.put(eventsOfEnd(now, end, taken));
     this.#endJournal(end.operationId, end.outcome, end.errorCode, end.at);
     for (const point of end.points) this.#snapshots.set(point.id, point);
-    for (const id of end.dropped) this.#drop(id);
+    for (const id of end.dropped) this.#drop(id, end.at);
     return this.#sandboxes.get(after.id) ?? after;
   }
 
@@ -127,11 +184,31 @@ export class MemoryRecords implements Records {
     return this.#operations.get(id) ?? null;
   }
 
+  async operationsOf(requestId: string): Promise<readonly RecordedOperation[]> {
+    await this.#turn();
+    return [...this.#operations.values()].filter((one) => one.by?.requestId === requestId);
+  }
+
+  async listOperations(
+    page: PageRequest & { readonly projectId: ProjectId; readonly sandboxId?: SandboxId; readonly requestId?: string },
+  ): Promise<Page<RecordedOperation>> {
+    await this.#turn();
+    const { projectId, sandboxId, requestId } = page;
+    const asked = [...this.#operations.values()].filter(
+      (one) =>
+        one.projectId === projectId &&
+        (sandboxId === undefined || one.sandboxId === sandboxId) &&
+        (requestId === undefined || one.by?.requestId === requestId),
+    );
+    return paginate(asked, page, (one) => one.startedAt);
+  }
+
   async settle({ seen, settled, changes, at }: Finding): Promise<boolean> {
     await this.#turn();
     const now = this.#sandboxes.get(seen.id);
     if (now?.epoch !== seen.epoch || now.operation !== null || now.settled !== seen.settled) return false;
     this.#sandboxes.set(now.id, { ...now, settled, ...changes, updatedAt: at });
+    this.events.put(eventsOfSettling(now, settled, at));
     return true;
   }
 
@@ -140,9 +217,10 @@ export class MemoryRecords implements Records {
     return this.#snapshots.get(id) ?? null;
   }
 
-  async findSnapshotByName(name: string): Promise<RecordedSnapshot | null> {
+  async findSnapshotByName(projectId: ProjectId, name: string): Promise<RecordedSnapshot | null> {
     await this.#turn();
-    return [...this.#snapshots.values()].find((snapshot) => snapshot.name === name) ?? null;
+    const all = [...this.#snapshots.values()];
+    return all.find((snapshot) => snapshot.name === name && snapshot.projectId === projectId) ?? null;
   }
 
   async snapshotsOf(sandboxId: SandboxId): Promise<readonly RecordedSnapshot[]> {
@@ -152,11 +230,16 @@ export class MemoryRecords implements Records {
       .sort((a, b) => a.takenAt.getTime() - b.takenAt.getTime() || (a.id < b.id ? -1 : 1));
   }
 
-  async listSnapshots(page: PageRequest & { readonly sandboxId?: SandboxId }): Promise<Page<RecordedSnapshot>> {
+  async listSnapshots(
+    page: PageRequest & ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId }),
+  ): Promise<Page<RecordedSnapshot>> {
     await this.#turn();
     const all = [...this.#snapshots.values()].filter(
       (one) =>
-        one.state !== 'taking' && (page.sandboxId === undefined ? one.name !== null : one.sandboxId === page.sandboxId),
+        one.state !== 'taking' &&
+        ('sandboxId' in page
+          ? one.sandboxId === page.sandboxId
+          : one.name !== null && one.projectId === page.projectId),
     );
     return paginate(all, page, (snapshot) => snapshot.takenAt);
   }
@@ -165,24 +248,14 @@ export class MemoryRecords implements Records {
     await this.#turn();
     const now = this.#snapshots.get(id);
     if (now === undefined) return false;
-    this.#checkSnapshotName(changes.name ?? null, id);
+    this.#checkSnapshotName({ ...now, name: changes.name ?? null });
     this.#snapshots.set(id, { ...now, ...changes });
     return true;
   }
 
-  async dropSnapshots(ids: readonly SnapshotId[]): Promise<void> {
+  async dropSnapshots(ids: readonly SnapshotId[], at: Date): Promise<void> {
     await this.#turn();
-    for (const id of ids) this.#drop(id);
-  }
-
-  async addApiKey(key: RecordedApiKey): Promise<void> {
-    await this.#turn();
-    this.#keys.set(key.id, key);
-  }
-
-  async apiKeys(): Promise<readonly RecordedApiKey[]> {
-    await this.#turn();
-    return [...this.#keys.values()];
+    for (const id of ids) this.#drop(id, at);
   }
 
   async ping(): Promise<void> {
@@ -195,15 +268,36 @@ export class MemoryRecords implements Records {
     if (this.failing) throw new AppError('unavailable', 'The database does not answer.');
   }
 
-  #checkSnapshotName(name: string | null, id: SnapshotId): void {
+  #checkSnapshotName({ name, id, projectId }: RecordedSnapshot): void {
     if (name === null) return;
-    for (const one of this.#snapshots.values()) if (one.name === name && one.id !== id) throw nameTaken(name);
+    for (const one of this.#snapshots.values()) {
+      if (one.name === name && one.id !== id && one.projectId === projectId) throw nameTaken(name);
+    }
   }
 
-  #drop(id: SnapshotId): void {
+  #reserve(projectId: ProjectId, added: readonly Limited[], more: Partial<Usage>): void {
+    const { limits, usage } = this.tenants.standingOf(projectId);
+    const after = { ...usage };
+    for (const limit of added) after[limit] += more[limit] ?? 0;
+    checkLimits(limits, after, added);
+  }
+
+  #usageOf(isOwn: (projectId: ProjectId) => boolean): Usage {
+    const own = [...this.#sandboxes.values()].filter((one) => one.settled !== 'deleted' && isOwn(one.projectId));
+    const running = own.filter(holdsVm);
+    return {
+      sandboxes: own.length,
+      running: running.length,
+      memoryMib: running.reduce((sum, { size }) => sum + size.memoryMib, 0),
+      snapshots: [...this.#snapshots.values()].filter((one) => isOwn(one.projectId) && isCounted(one)).length,
+    };
+  }
+
+  #drop(id: SnapshotId, at: Date): void {
     const gone = this.#snapshots.get(id);
     if (gone === undefined) return;
     this.#snapshots.delete(id);
+    if (gone.state !== 'taking' && isCounted(gone)) this.events.put([eventOfDrop(gone, at)]);
     for (const child of this.#snapshots.values()) {
       if (child.parent === id) this.#snapshots.set(child.id, { ...child, parent: gone.parent });
     }
@@ -220,14 +314,20 @@ export class MemoryRecords implements Records {
     kind: RecordedOperation['kind'],
     epoch: number,
     input: RecordedOperation['input'],
+    by: Asker | null,
     startedAt: Date,
   ): void {
+    const projectId = this.#sandboxes.get(sandboxId)?.projectId;
+    if (projectId === undefined) throw new Error('an operation has a sandbox');
+    if (by !== null) this.audit.put({ ...by, target: sandboxId, operationId: id, outcome: 'running', at: startedAt });
     this.#operations.set(id, {
       id,
+      projectId,
       sandboxId,
       kind,
       epoch,
       input,
+      by: by === null ? null : { requestId: by.requestId, apiKeyId: by.apiKeyId },
       startedAt,
       endedAt: null,
       outcome: null,
@@ -245,6 +345,12 @@ export class MemoryRecords implements Records {
     if (now !== undefined) this.#operations.set(id, { ...now, outcome, errorCode, endedAt });
   }
 }
+
+function isCounted({ cause, name }: RecordedSnapshot): boolean {
+  return cause !== 'pause' || name !== null;
+}
+
+type Named = Pick<RecordedSandbox, 'name' | 'projectId'>;
 
 function nameTaken(name: string): AppError {
   return new AppError('name_taken', { detail: `The name "${name}" is in use.`, facts: { name } });

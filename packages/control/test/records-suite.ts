@@ -1,7 +1,11 @@
 /** What every adapter of the records port does. `open` gives empty records; it is called once per test. */
 import {
+  DEFAULT_ORGANISATION,
+  DEFAULT_PROJECT,
   DEFAULT_SIZE,
   DEFAULT_VAULT,
+  type Limits,
+  NO_LIMITS,
   newId,
   type Operation,
   type OperationId,
@@ -9,7 +13,8 @@ import {
   type SnapshotId,
 } from '@space/core';
 import { seededChance } from '@space/testkit';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Asker } from '../src/audit-records.ts';
 import type {
   NewSandbox,
   OperationBegin,
@@ -29,6 +34,7 @@ const tick = () => new Date(clockMs++);
 function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
   return {
     id: sandboxId(),
+    projectId: DEFAULT_PROJECT,
     name: null,
     template: 'base',
     size: DEFAULT_SIZE,
@@ -37,8 +43,21 @@ function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
     metadata: { team: 'x' },
     forkedFrom: null,
     operationId: operationId(),
+    by: null,
     at: tick(),
     ...changes,
+  };
+}
+
+function asker(requestId: string): Asker {
+  return {
+    auditId: newId('audit', chance),
+    requestId,
+    apiKeyId: newId('apiKey', chance),
+    organisationId: DEFAULT_ORGANISATION,
+    projectId: DEFAULT_PROJECT,
+    action: 'sandbox.change',
+    call: 'pauseSandbox',
   };
 }
 
@@ -46,6 +65,7 @@ function newSnapshot(owner: SandboxId, changes: Partial<RecordedSnapshot> = {}):
   return {
     id: snapshotId(),
     sandboxId: owner,
+    projectId: DEFAULT_PROJECT,
     name: null,
     note: null,
     cause: 'snapshot',
@@ -63,7 +83,7 @@ function newSnapshot(owner: SandboxId, changes: Partial<RecordedSnapshot> = {}):
 }
 
 function beginOf(seen: RecordedSandbox, operation: Operation, changes: Partial<OperationBegin> = {}): OperationBegin {
-  return { seen, operation, operationId: operationId(), input: {}, taking: null, at: tick(), ...changes };
+  return { seen, operation, operationId: operationId(), input: {}, taking: null, by: null, at: tick(), ...changes };
 }
 
 function endOf(begun: RecordedSandbox, changes: Partial<OperationEnd> = {}): OperationEnd {
@@ -116,7 +136,7 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       expect(found).toMatchObject({ name: 'first', env: fresh.env, metadata: fresh.metadata, size: fresh.size });
       expect(found.createdAt).toEqual(fresh.at);
       expect(await records.findOperation(fresh.operationId)).toMatchObject({ kind: 'create', epoch: 1, endedAt: null });
-      expect((await records.findSandboxByName('first'))?.id).toBe(fresh.id);
+      expect((await records.findSandboxByName(DEFAULT_PROJECT, 'first'))?.id).toBe(fresh.id);
     });
 
     it('records several sandboxes or none', async () => {
@@ -191,7 +211,7 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       const begun = sure(await records.beginOperation(beginOf(seen, 'delete')));
       await records.endOperation(endOf(begun, { settled: 'deleted' }));
       expect(await records.findSandbox(seen.id)).toMatchObject({ settled: 'deleted', env: {}, metadata: {} });
-      expect(await records.findSandboxByName('ghost')).toBeNull();
+      expect(await records.findSandboxByName(DEFAULT_PROJECT, 'ghost')).toBeNull();
       expect((await records.allSandboxes()).map(({ id }) => id)).not.toContain(seen.id);
       expect((await running({ name: 'ghost' })).name).toBe('ghost');
     });
@@ -216,7 +236,11 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       const seen: SandboxId[] = [];
       let cursor: string | null = null;
       do {
-        const page = await records.listSandboxes({ limit: 2, ...(cursor === null ? {} : { cursor }) });
+        const page = await records.listSandboxes({
+          projectId: DEFAULT_PROJECT,
+          limit: 2,
+          ...(cursor === null ? {} : { cursor }),
+        });
         expect(page.items.length).toBeLessThanOrEqual(2);
         seen.push(...page.items.map(({ id }) => id));
         await running();
@@ -230,14 +254,16 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       const pausing = sure(await records.beginOperation(beginOf(await running(), 'pause')));
       const snapshotting = sure(await records.beginOperation(beginOf(await running(), 'snapshot')));
       const idsOf = async (status: 'pausing' | 'running') =>
-        (await records.listSandboxes({ limit: 100, status })).items.map(({ id }) => id);
+        (await records.listSandboxes({ projectId: DEFAULT_PROJECT, limit: 100, status })).items.map(({ id }) => id);
       expect(await idsOf('pausing')).toEqual([pausing.id]);
       expect(await idsOf('running')).toEqual([snapshotting.id]);
     });
 
     it('refuses a cursor that is none', async () => {
       for (const cursor of ['', 'nonsense', Buffer.from('1 ; drop').toString('base64url')]) {
-        await expect(records.listSandboxes({ limit: 1, cursor })).rejects.toMatchObject({ code: 'bad_request' });
+        await expect(records.listSandboxes({ projectId: DEFAULT_PROJECT, limit: 1, cursor })).rejects.toMatchObject({
+          code: 'bad_request',
+        });
       }
     });
 
@@ -251,9 +277,9 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       await withPoints(sandbox, [a, b, taking]);
       const timeline = await records.listSnapshots({ limit: 10, sandboxId: sandbox.id });
       expect(timeline.items).toEqual([b, a]);
-      expect((await records.listSnapshots({ limit: 10 })).items).toEqual([b]);
+      expect((await records.listSnapshots({ limit: 10, projectId: DEFAULT_PROJECT })).items).toEqual([b]);
       expect(await records.snapshotsOf(sandbox.id)).toEqual([a, b, taking]);
-      expect(await records.findSnapshotByName('kept')).toEqual(b);
+      expect(await records.findSnapshotByName(DEFAULT_PROJECT, 'kept')).toEqual(b);
     });
 
     it('gives a snapshot name once', async () => {
@@ -285,28 +311,295 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       await withPoints(sandbox, [a, b, c, d], c.id);
       const fork = await running({ forkedFrom: { sandboxId: sandbox.id, snapshotId: c.id } });
       expect(fork).toMatchObject({ origin: c.id, head: c.id });
-      await records.dropSnapshots([c.id, b.id]);
-      await records.dropSnapshots([c.id]);
+      await records.dropSnapshots([c.id, b.id], tick());
+      await records.dropSnapshots([c.id], tick());
       expect(await records.findSnapshot(d.id)).toMatchObject({ parent: a.id });
       const forkedFrom = { sandboxId: sandbox.id, snapshotId: c.id };
       expect(await records.findSandbox(fork.id)).toMatchObject({ origin: a.id, head: a.id, forkedFrom });
       expect(await records.findSandbox(sandbox.id)).toMatchObject({ head: a.id });
     });
 
-    it('keeps API keys', async () => {
-      const key = { id: newId('apiKey', chance), prefix: 'space_ab', sha256: chance.bytes(32), createdAt: tick() };
-      await records.addApiKey(key);
-      const [found] = await records.apiKeys();
-      expect(found).toMatchObject({ id: key.id, prefix: key.prefix, createdAt: key.createdAt });
-      expect(Buffer.from(sure(found).sha256).equals(Buffer.from(key.sha256))).toBe(true);
+    it('answers a ping', async () => {
       await expect(records.ping()).resolves.toBeUndefined();
+    });
+
+    it('gives a name once in a project, and again in another', async () => {
+      const other = newId('project', chance);
+      await records.tenants.addProject({
+        id: other,
+        organisationId: DEFAULT_ORGANISATION,
+        name: 'other',
+        createdAt: tick(),
+      });
+      const here = await running({ name: 'one' });
+      const there = await running({ name: 'one', projectId: other });
+      await expect(running({ name: 'one', projectId: other })).rejects.toMatchObject({ code: 'name_taken' });
+      expect((await records.findSandboxByName(other, 'one'))?.id).toBe(there.id);
+      expect((await records.findSandboxByName(DEFAULT_PROJECT, 'one'))?.id).toBe(here.id);
+      const [a, b] = [
+        newSnapshot(here.id, { name: 'point' }),
+        newSnapshot(there.id, { name: 'point', projectId: other }),
+      ] as const;
+      await withPoints(here, [a]);
+      await withPoints(there, [b]);
+      expect(await records.findSnapshotByName(other, 'point')).toEqual(b);
+      expect((await records.listSandboxes({ projectId: other, limit: 10 })).items.map(({ id }) => id)).toEqual([
+        there.id,
+      ]);
+      expect((await records.listSnapshots({ projectId: other, limit: 10 })).items).toEqual([b]);
+    });
+
+    it('knows which operations a request began', async () => {
+      const by = asker('req_1');
+      const fresh = await running({ by });
+      const begun = sure(await records.beginOperation(beginOf(fresh, 'pause', { by })));
+      await records.endOperation(endOf(begun, { settled: 'paused' }));
+      await running({ by: asker('req_2') });
+      const shown = { requestId: by.requestId, apiKeyId: by.apiKeyId };
+      const found = await records.operationsOf('req_1');
+      expect(found).toMatchObject([
+        { kind: 'create', sandboxId: fresh.id, by: shown, outcome: 'ok' },
+        { kind: 'pause', sandboxId: fresh.id, by: shown, outcome: 'ok' },
+      ]);
+    });
+
+    it('lists operations of a project, of a sandbox and of a request, newest first', async () => {
+      const by = asker('req_3');
+      const one = await running({ by });
+      const two = await running();
+      await records.beginOperation(beginOf(one, 'pause'));
+      const list = async (narrow: { sandboxId?: SandboxId; requestId?: string }) =>
+        (await records.listOperations({ projectId: DEFAULT_PROJECT, limit: 10, ...narrow })).items;
+      expect((await list({})).map(({ kind, sandboxId }) => [kind, sandboxId])).toEqual([
+        ['pause', one.id],
+        ['create', two.id],
+        ['create', one.id],
+      ]);
+      expect((await list({ sandboxId: one.id })).map(({ kind }) => kind)).toEqual(['pause', 'create']);
+      expect((await list({ requestId: 'req_3' })).map(({ sandboxId }) => sandboxId)).toEqual([one.id]);
+      const other = newId('project', chance);
+      expect((await records.listOperations({ projectId: other, limit: 10 })).items).toEqual([]);
+    });
+
+    it('records who asked together with the operation, once for a request, with its outcome', async () => {
+      const list = async () =>
+        (await records.audit.list({ organisationId: DEFAULT_ORGANISATION, limit: 10 })).items.map(
+          ({ requestId, operationId, outcome, target }) => ({ requestId, operationId, outcome, target }),
+        );
+      const sandbox = await running();
+      const by = asker('req_4');
+      const begun = sure(await records.beginOperation(beginOf(sandbox, 'pause', { by })));
+      const target = sandbox.id;
+      const entry = { requestId: 'req_4', operationId: begun.operationId, target };
+      expect(await list()).toEqual([{ ...entry, outcome: 'running' }]);
+      await records.audit.append({ ...by, target: 'other', outcome: 'ok', at: tick() });
+      await records.endOperation(endOf(begun, { outcome: 'failed', errorCode: 'snapshot_failed' }));
+      expect(await list()).toEqual([{ ...entry, outcome: 'snapshot_failed' }]);
+      await records.audit.append({ ...asker('req_5'), target: null, outcome: 'forbidden', at: tick() });
+      expect((await list())[0]).toEqual({ requestId: 'req_5', operationId: null, outcome: 'forbidden', target: null });
+      // An operation that did not begin leaves no trace.
+      expect(await records.beginOperation(beginOf(sandbox, 'pause', { by: asker('req_6') }))).toBeNull();
+      expect(await list()).toHaveLength(2);
+      await records.audit.dropBefore(tick());
+      expect(await list()).toEqual([]);
+    });
+
+    describe('limits of an organisation', () => {
+      const limited = (limits: Partial<Limits>) =>
+        records.tenants.setLimits(DEFAULT_ORGANISATION, { ...NO_LIMITS, ...limits });
+      const usage = () => records.tenants.usage(DEFAULT_ORGANISATION);
+      const refused = (limit: string, max: number, wouldBe: number) => ({
+        code: 'limit_reached',
+        facts: { limit, max, wouldBe },
+      });
+      const memory = DEFAULT_SIZE.memoryMib;
+      afterEach(() => limited({}));
+
+      it('count what is there, and what is about to be', async () => {
+        expect(await usage()).toEqual({ sandboxes: 0, running: 0, snapshots: 0, memoryMib: 0 });
+        const fresh = newSandbox();
+        await records.addSandboxes([fresh]);
+        expect(await usage()).toEqual({ sandboxes: 1, running: 1, snapshots: 0, memoryMib: memory });
+        const begun = sure(await records.findSandbox(fresh.id));
+        const sandbox = await withPoints(sure(await records.endOperation(endOf(begun))), [
+          newSnapshot(fresh.id),
+          newSnapshot(fresh.id, { cause: 'pause' }),
+        ]);
+        const pausing = sure(await records.beginOperation(beginOf(sandbox, 'pause')));
+        expect(await usage()).toMatchObject({ running: 1, snapshots: 1 });
+        const paused = sure(await records.endOperation(endOf(pausing, { settled: 'paused' })));
+        expect(await usage()).toEqual({ sandboxes: 1, running: 0, snapshots: 1, memoryMib: 0 });
+        const deleting = sure(await records.beginOperation(beginOf(paused, 'delete')));
+        await records.endOperation(endOf(deleting, { settled: 'deleted' }));
+        expect(await usage()).toMatchObject({ sandboxes: 0, running: 0 });
+      });
+
+      it('hold for several at once, all or none, and for whoever comes at the same time', async () => {
+        await limited({ sandboxes: 3 });
+        await expect(records.addSandboxes([1, 2, 3, 4].map(() => newSandbox()))).rejects.toMatchObject(
+          refused('sandboxes', 3, 4),
+        );
+        expect((await usage()).sandboxes).toBe(0);
+        const tries = await Promise.allSettled(Array.from({ length: 8 }, () => records.addSandboxes([newSandbox()])));
+        expect(tries.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
+        expect((await usage()).sandboxes).toBe(3);
+      });
+
+      it('refuse a start and a snapshot, and change nothing by it', async () => {
+        const one = await running();
+        const paused = sure(
+          await records.endOperation(
+            endOf(sure(await records.beginOperation(beginOf(await running(), 'pause'))), { settled: 'paused' }),
+          ),
+        );
+        await limited({ running: 1 });
+        await expect(records.beginOperation(beginOf(paused, 'resume'))).rejects.toMatchObject(refused('running', 1, 2));
+        await limited({ memoryMib: memory });
+        await expect(records.beginOperation(beginOf(paused, 'rewind'))).rejects.toMatchObject(
+          refused('memoryMib', memory, 2 * memory),
+        );
+        await limited({ snapshots: 0 });
+        const taking = newSnapshot(one.id, { state: 'taking' });
+        await expect(records.beginOperation(beginOf(one, 'snapshot', { taking }))).rejects.toMatchObject(
+          refused('snapshots', 0, 1),
+        );
+        expect(await records.findSandbox(paused.id)).toEqual(paused);
+        expect(await records.findSandbox(one.id)).toEqual(one);
+      });
+
+      it('below what is held stop neither a pause nor a delete nor a rewind of what runs', async () => {
+        const [one, two, three] = [await running(), await running(), await running()] as const;
+        await limited({ sandboxes: 0, running: 0, snapshots: 0, memoryMib: 0 });
+        const taking = newSnapshot(one.id, { state: 'taking', cause: 'pause' });
+        expect(await records.beginOperation(beginOf(one, 'pause', { taking }))).not.toBeNull();
+        expect(await records.beginOperation(beginOf(two, 'delete'))).not.toBeNull();
+        expect(await records.beginOperation(beginOf(three, 'rewind'))).not.toBeNull();
+      });
+
+      it('are those of one organisation', async () => {
+        const organisationId = newId('organisation', chance);
+        const project = { id: newId('project', chance), organisationId, name: 'default', createdAt: tick() };
+        const key = {
+          id: newId('apiKey', chance),
+          organisationId,
+          projectId: null,
+          name: null,
+          roles: ['admin' as const],
+        };
+        const rest = { prefix: 'space_ab', sha256: chance.bytes(32), createdAt: tick(), revokedAt: null };
+        const organisation = { id: organisationId, name: 'o', operator: false, limits: NO_LIMITS, createdAt: tick() };
+        await records.tenants.addOrganisation(organisation, project, { ...key, ...rest });
+        await records.tenants.setLimits(organisationId, { ...NO_LIMITS, sandboxes: 1 });
+        await running();
+        await running();
+        await running({ projectId: project.id });
+        await expect(running({ projectId: project.id })).rejects.toMatchObject(refused('sandboxes', 1, 2));
+        expect((await records.tenants.findOrganisation(organisationId))?.limits.sandboxes).toBe(1);
+      });
+    });
+
+    describe('events', () => {
+      const list = (after: string | null = null, projectId = DEFAULT_PROJECT, limit = 100) =>
+        records.events.list({ after, projectId, organisationId: DEFAULT_ORGANISATION, limit });
+      /** All that becomes visible: what was committed may be shown a moment later, while other transactions run. */
+      const kinds = async (after: string | null = null) => (await list(after)).map(({ kind }) => kind);
+
+      it('tell what happened, in order, once, from any cursor on', async () => {
+        const sandbox = await running();
+        const taking = newSnapshot(sandbox.id, { state: 'taking' });
+        const begun = sure(await records.beginOperation(beginOf(sandbox, 'pause', { taking })));
+        const good = { ...taking, state: 'good' as const };
+        const paused = sure(await records.endOperation(endOf(begun, { settled: 'paused', points: [good] })));
+        await records.dropSnapshots([taking.id], tick());
+        await records.settle({ seen: paused, settled: 'crashed', changes: {}, at: tick() });
+        const key = { id: newId('apiKey', chance), organisationId: DEFAULT_ORGANISATION, projectId: null, name: null };
+        const rest = {
+          roles: ['viewer' as const],
+          prefix: 'p',
+          sha256: chance.bytes(32),
+          createdAt: tick(),
+          revokedAt: null,
+        };
+        await records.tenants.addApiKey({ ...key, ...rest });
+        await records.tenants.revokeApiKey(DEFAULT_ORGANISATION, key.id, tick());
+        const all = [
+          'sandbox.created',
+          'sandbox.running',
+          'operation.ended',
+          'snapshot.taken',
+          'sandbox.paused',
+          'operation.ended',
+          'snapshot.deleted',
+          'sandbox.crashed',
+          'key.revoked',
+        ];
+        expect(await kinds()).toEqual(all);
+        const events = await list();
+        for (const [index, { cursor }] of events.entries()) expect(await kinds(cursor)).toEqual(all.slice(index + 1));
+        expect((await list(null, DEFAULT_PROJECT, 2)).map(({ cursor }) => cursor)).toEqual(
+          events.slice(0, 2).map(({ cursor }) => cursor),
+        );
+        expect(events[5]).toMatchObject({ operationId: begun.operationId, operation: 'pause', outcome: 'ok' });
+        // A project sees its own; who may not see keys is told of none.
+        expect((await list(null, newId('project', chance))).map(({ kind }) => kind)).toEqual(['key.revoked']);
+        const project = { after: null, projectId: DEFAULT_PROJECT, organisationId: null, limit: 100 };
+        expect((await records.events.list(project)).map(({ kind }) => kind)).toEqual(all.slice(0, -1));
+      });
+
+      it('say nothing of what did not happen', async () => {
+        const fresh = newSandbox();
+        await records.addSandboxes([fresh]);
+        const begun = sure(await records.findSandbox(fresh.id));
+        await records.endOperation(
+          endOf(begun, { settled: 'deleted', outcome: 'failed', errorCode: 'restore_failed' }),
+        );
+        await records.endOperation(
+          endOf(begun, { settled: 'deleted', outcome: 'failed', errorCode: 'restore_failed' }),
+        );
+        expect(await kinds()).toEqual(['operation.ended']);
+      });
+
+      it('are dropped by age, and then an old cursor is refused and not passed over in silence', async () => {
+        await running();
+        const [first, , third] = await list();
+        await records.events.dropBefore(tick());
+        expect(await list()).toEqual([]);
+        await expect(list(sure(first).cursor)).rejects.toMatchObject({ code: 'events_lost' });
+        await running();
+        expect(await kinds(sure(third).cursor)).toHaveLength(3);
+      });
+
+      it('are missed by nobody who follows while many write', async () => {
+        const made: string[] = [];
+        let writing = true;
+        const seen: string[] = [];
+        const follow = async () => {
+          let after: string | null = null;
+          for (let last = false; ; ) {
+            const piece: Awaited<ReturnType<typeof list>> = await list(after, DEFAULT_PROJECT, 7);
+            after = piece.at(-1)?.cursor ?? after;
+            seen.push(...piece.filter(({ kind }) => kind === 'sandbox.created').map(({ sandboxId: id }) => `${id}`));
+            if (piece.length > 0) continue;
+            if (last) return;
+            last = !writing;
+          }
+        };
+        const write = async () => {
+          for (let i = 0; i < 12; i++) made.push((await running()).id);
+        };
+        const following = follow();
+        await Promise.all(Array.from({ length: 5 }, write));
+        writing = false;
+        await following;
+        expect(seen.toSorted()).toEqual(made.toSorted());
+      });
     });
 
     it('finds nothing by ids that were never used', async () => {
       expect(await records.findSandbox(sandboxId())).toBeNull();
       expect(await records.findSnapshot(snapshotId())).toBeNull();
       expect(await records.findOperation(operationId() as OperationId)).toBeNull();
-      expect(await records.findSandboxByName('nobody')).toBeNull();
+      expect(await records.findSandboxByName(DEFAULT_PROJECT, 'nobody')).toBeNull();
     });
   });
 }

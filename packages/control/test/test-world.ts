@@ -1,6 +1,16 @@
 /** A control on a fake node and records in memory, and short ways to use it; for tests. */
 import type { Caller, Input, Sandbox } from '@space/contract';
-import { newId, type ProcessEvent, type ProcessId } from '@space/core';
+import {
+  type Chance,
+  DEFAULT_ORGANISATION,
+  DEFAULT_PROJECT,
+  newId,
+  type OrganisationId,
+  type Principal,
+  type ProcessEvent,
+  type ProcessId,
+  type ProjectId,
+} from '@space/core';
 import { FakeNode, realClock, seededChance } from '@space/testkit';
 import { type Control, createControl } from '../src/control.ts';
 import type { Logger } from '../src/ports.ts';
@@ -25,7 +35,7 @@ export class World {
   }
 
   caller(signal: AbortSignal = new AbortController().signal): Caller {
-    return { apiKeyId: newId('apiKey', this.chance), requestId: 'req', signal };
+    return callerOf(adminOf(DEFAULT_ORGANISATION, this.chance), DEFAULT_PROJECT, signal);
   }
 
   create(input: Input<'createSandbox'> = {}): Promise<Sandbox> {
@@ -100,6 +110,15 @@ export class World {
       unknownSandboxes: this.node.sandboxIds().filter((id) => !liveIds.has(id)),
     };
   }
+}
+
+function adminOf(organisationId: OrganisationId, chance: Chance): Principal {
+  const operator = organisationId === DEFAULT_ORGANISATION;
+  return { apiKeyId: newId('apiKey', chance), organisationId, operator, onlyProject: null, roles: ['admin'] };
+}
+
+function callerOf(principal: Principal, projectId: ProjectId, signal: AbortSignal): Caller {
+  return { principal, projectId, requestId: 'req', signal };
 }
 
 export const NO_LEFTOVERS = { inFlight: [], unknownPoints: 0, unknownSandboxes: [] };

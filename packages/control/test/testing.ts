@@ -1,3 +1,5 @@
-/** For tests: the records in memory, and the suite that every adapter of the records passes. */
+/** For tests: the records in memory, and the suites that every adapter of the records passes. */
+export { callsSuite } from './calls-suite.ts';
 export { MemoryRecords } from './memory-records.ts';
 export { recordsSuite } from './records-suite.ts';
+export { tenantsSuite } from './tenants-suite.ts';

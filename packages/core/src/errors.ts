@@ -28,6 +28,18 @@ export const ERRORS = {
     nextStep:
       'Send "Authorization: Bearer <key>". The key was printed at the first start; "npm start -- --new-key" makes another.',
   },
+  forbidden: {
+    status: 403,
+    retry: 'never',
+    title: 'The key may not do that',
+    nextStep: 'Use a key whose roles include it; an admin of the organisation can make one.',
+  },
+  too_many_attempts: {
+    status: 429,
+    retry: 'later',
+    title: 'Too many attempts with keys that are not valid came from this address',
+    nextStep: 'Correct the key, and wait a minute.',
+  },
   not_found: {
     status: 404,
     retry: 'never',
@@ -70,6 +82,24 @@ export const ERRORS = {
     title: 'That name is in use',
     nextStep: 'Choose another name, or delete what holds it.',
   },
+  last_admin: {
+    status: 409,
+    retry: 'never',
+    title: 'It is the last key of an admin of the organisation',
+    nextStep: 'Make another admin key first.',
+  },
+  idempotency_conflict: {
+    status: 409,
+    retry: 'never',
+    title: 'The idempotency key was used for another call',
+    nextStep: 'Use a new key for each call; repeat a call with its own key and the same input.',
+  },
+  already_started: {
+    status: 409,
+    retry: 'never',
+    title: 'The command was started already, by the same call',
+    nextStep: 'It is not started again. List the processes of the sandbox to see whether it still runs.',
+  },
   snapshot_in_use: {
     status: 409,
     retry: 'never',
@@ -87,6 +117,19 @@ export const ERRORS = {
     retry: 'never',
     title: 'The snapshot needs something that this node does not have',
     nextStep: 'The message names what is missing; provide it.',
+  },
+  events_lost: {
+    status: 410,
+    retry: 'never',
+    title: 'Events after that cursor are no longer kept',
+    nextStep: 'Start without a cursor, and list what there is now.',
+  },
+  limit_reached: {
+    status: 409,
+    retry: 'later',
+    title: 'A limit of the organisation is reached',
+    nextStep:
+      'Pause or delete what is not needed; who runs the installation can raise the limit. GET /v1/limits shows it.',
   },
   insufficient_memory: {
     status: 503,

@@ -16,6 +16,9 @@ const PREFIXES = {
   operation: 'opn',
   process: 'prc',
   apiKey: 'key',
+  organisation: 'org',
+  project: 'prj',
+  audit: 'aud',
 } as const;
 
 export type IdKind = keyof typeof PREFIXES;
@@ -27,6 +30,9 @@ export type LifeId = Id<'life'>;
 export type OperationId = Id<'operation'>;
 export type ProcessId = Id<'process'>;
 export type ApiKeyId = Id<'apiKey'>;
+export type OrganisationId = Id<'organisation'>;
+export type AuditId = Id<'audit'>;
+export type ProjectId = Id<'project'>;
 
 /** The name of a vault, e.g. `default`: lower-case letters, digits and dashes. */
 export type VaultName = string & { readonly __kind: 'vault' };
@@ -55,3 +61,7 @@ export function hostnameOf(id: SandboxId): string {
 }
 
 export const DEFAULT_VAULT = 'default' as VaultName;
+
+/** Made with the database: the organisation that runs the installation, and its first project. */
+export const DEFAULT_ORGANISATION = 'org_0000000000000000' as OrganisationId;
+export const DEFAULT_PROJECT = 'prj_0000000000000000' as ProjectId;

@@ -2,9 +2,11 @@
  * The pure core: names, errors, the lifecycle table, what a snapshot is, and the ports that adapters fill. It imports
  * nothing of ours, touches no file and no socket, and knows neither a database nor a VMM.
  */
+export * from './authority.ts';
 export * from './errors.ts';
 export * from './ids.ts';
 export * from './lifecycle.ts';
+export * from './limits.ts';
 export * from './manifest.ts';
 export * from './ports/clock.ts';
 export * from './ports/guest.ts';

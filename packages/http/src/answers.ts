@@ -2,7 +2,7 @@
  * How each route of the contract is answered: most by the use-case of the same name. The types hold the table complete: a
  * route that is added to the contract does not compile until it is answered here.
  */
-import { buildOpenApi, type ForkResults, type RouteName } from '@space/contract';
+import { buildOpenApi, type ForkResults, ROUTES, type RouteName } from '@space/contract';
 import { readBody } from './body.ts';
 import type { Call } from './call.ts';
 import { FILE_ANSWERS } from './file-answers.ts';
@@ -10,7 +10,7 @@ import { sendEvents } from './ndjson.ts';
 import { toExecWireEvent, toProcess } from './wire.ts';
 
 /** The body of the answer; or, when the answer was streamed, nothing. */
-type Answer = { readonly body?: unknown; readonly status?: number } | 'streamed';
+export type Answer = { readonly body?: unknown; readonly status?: number } | 'streamed';
 
 export type Answers = { readonly [N in RouteName]: (call: Call<N>) => Promise<Answer> };
 
@@ -66,7 +66,37 @@ export const ANSWERS: Answers = {
     return {};
   },
 
+  listOperations: async ({ useCases, caller, input }) => ({ body: await useCases.listOperations(caller, input) }),
+  getOperation: async ({ useCases, caller, input }) => ({ body: await useCases.getOperation(caller, input) }),
+
+  listEvents: async (call) => {
+    await sendEvents('listEvents', call, withEnd(call.useCases.listEvents(call.caller, call.input)));
+    return 'streamed';
+  },
+  listAudit: async ({ useCases, caller, input }) => ({ body: await useCases.listAudit(caller, input) }),
+
+  listProjects: async ({ useCases, caller, input }) => ({ body: await useCases.listProjects(caller, input) }),
+  createProject: async ({ useCases, caller, input }) => ({ body: await useCases.createProject(caller, input) }),
+  getProject: async ({ useCases, caller, input }) => ({ body: await useCases.getProject(caller, input) }),
+  listKeys: async ({ useCases, caller, input }) => ({ body: await useCases.listKeys(caller, input) }),
+  createKey: async ({ useCases, caller, input }) => ({ body: await useCases.createKey(caller, input) }),
+  revokeKey: async ({ useCases, caller, input }) => {
+    await useCases.revokeKey(caller, input);
+    return {};
+  },
+  listOrganisations: async ({ useCases, caller, input }) => ({ body: await useCases.listOrganisations(caller, input) }),
+  createOrganisation: async ({ useCases, caller, input }) => ({
+    body: await useCases.createOrganisation(caller, input),
+  }),
+
+  setLimits: async ({ useCases, caller, input }) => ({ body: await useCases.setLimits(caller, input) }),
+  getLimits: async ({ useCases, caller, input }) => ({ body: await useCases.getLimits(caller, input) }),
+
   listTemplates: async ({ useCases, caller, input }) => ({ body: await useCases.listTemplates(caller, input) }),
+  getMetrics: async ({ useCases, caller, input, response }) => {
+    response.setHeader('content-type', ROUTES.getMetrics.response.contentType);
+    return { body: Buffer.from(await useCases.getMetrics(caller, input)) };
+  },
   getCapabilities: async ({ useCases, caller, input }) => ({ body: await useCases.getCapabilities(caller, input) }),
   getHealth: async ({ server }) => ({ body: { status: 'ok', version: server.version } }),
   getReadiness: async ({ useCases }) => {
@@ -94,4 +124,9 @@ async function fork({ useCases, caller, input, server }: Call<'forkSandbox'>): P
 
 async function* map<A, B>(items: AsyncIterable<A>, change: (item: A) => B): AsyncGenerator<B> {
   for await (const item of items) yield change(item);
+}
+
+async function* withEnd<A>(items: AsyncIterable<A>): AsyncGenerator<A | { readonly type: 'end' }> {
+  yield* items;
+  yield { type: 'end' };
 }

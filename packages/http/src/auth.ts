@@ -1,19 +1,37 @@
 /** Who calls: the one place where a request gets its principal. */
-import type { ApiKeyId } from '@space/core';
-import { AppError } from '@space/core';
+import type { IncomingHttpHeaders } from 'node:http';
+import { PROJECT_HEADER_NAME } from '@space/contract';
+import { AppError, type Principal, type ProjectId } from '@space/core';
+import type { FailedAttempts } from './failed-attempts.ts';
 
-export interface Principal {
-  readonly apiKeyId: ApiKeyId;
+export interface Identity {
+  readonly principal: Principal;
+  /** The project that the request means. */
+  readonly projectId: ProjectId;
 }
 
-/** The holder of a key, or null when there is no such key. Must compare in constant time. */
-export type Authenticate = (token: string) => Principal | null | Promise<Principal | null>;
+/**
+ * The holder of a key, or null when there is no such key. `project` is what the request names (an id or a name); throws
+ * `not_found` when the key does not reach it.
+ */
+export type Authenticate = (token: string, project?: string) => Identity | null | Promise<Identity | null>;
+
+/** An id or a name, and nothing else. */
+const PROJECT = /^[a-z][a-z0-9_-]{0,62}$/;
 
 const BEARER = /^Bearer ([\x21-\x7e]{1,512})$/i;
 
-export async function identify(authorization: string | undefined, authenticate: Authenticate): Promise<Principal> {
+export async function identify(
+  headers: IncomingHttpHeaders,
+  address: string,
+  authenticate: Authenticate,
+  attempts: FailedAttempts,
+): Promise<Identity> {
+  const { authorization } = headers;
   const token = BEARER.exec(authorization ?? '')?.[1];
+  attempts.check(address, token);
   if (token === undefined) {
+    attempts.failed(address);
     throw new AppError(
       'unauthenticated',
       authorization === undefined
@@ -21,7 +39,17 @@ export async function identify(authorization: string | undefined, authenticate: 
         : 'Authorization must be "Bearer <key>".',
     );
   }
-  const principal = await authenticate(token);
-  if (principal === null) throw new AppError('unauthenticated', 'The key is not known.');
-  return principal;
+  const identity = await authenticate(token, projectIn(headers));
+  if (identity === null) {
+    attempts.failed(address);
+    throw new AppError('unauthenticated', 'The key is not known.');
+  }
+  attempts.succeeded(token);
+  return identity;
+}
+
+function projectIn(headers: IncomingHttpHeaders): string | undefined {
+  const project = headers[PROJECT_HEADER_NAME.toLowerCase()];
+  if (project === undefined || (typeof project === 'string' && PROJECT.test(project))) return project;
+  throw new AppError('bad_request', `${PROJECT_HEADER_NAME} must be the id or the name of one project.`);
 }

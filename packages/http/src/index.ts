@@ -2,7 +2,7 @@
  * The HTTP face of the platform: binds the use-cases of the contract to a server. It holds no state and decides nothing
  * but who may call and how answers travel.
  */
-export type { Authenticate, Principal } from './auth.ts';
+export type { Authenticate, Identity } from './auth.ts';
 export { isLoopback } from './hosts.ts';
 export { type ListenOptions, listen } from './listen.ts';
 export { createLogger, type LoggerOptions } from './logger.ts';

@@ -3,7 +3,7 @@
  * cannot decode: a path must never be another one than the client meant.
  */
 import type { IncomingMessage } from 'node:http';
-import { MAX_JSON_BODY_BYTES, ProtocolError, type Route } from '@space/contract';
+import { IDEMPOTENCY_HEADER_NAME, MAX_JSON_BODY_BYTES, ProtocolError, type Route } from '@space/contract';
 import { AppError } from '@space/core';
 import { readBody } from './body.ts';
 import { JSON_BODY_TIMEOUT_MS } from './limits.ts';
@@ -112,4 +112,13 @@ export function checkBodyIsWanted(route: Route, request: IncomingMessage): void 
   if (encoding !== undefined && encoding !== 'identity') {
     throw new ProtocolError('unsupported_media_type', 'Content-Encoding must be identity.');
   }
+}
+
+/** Throws `bad_request` for one that is none. */
+export function idempotencyKeyIn({ headersDistinct }: IncomingMessage): string | undefined {
+  const given = headersDistinct[IDEMPOTENCY_HEADER_NAME.toLowerCase()];
+  if (given === undefined) return undefined;
+  const [key] = given;
+  if (given.length === 1 && key !== undefined && /^[\x21-\x7e]{1,255}$/.test(key)) return key;
+  throw new AppError('bad_request', `${IDEMPOTENCY_HEADER_NAME} must be 1 to 255 visible ASCII characters, once.`);
 }

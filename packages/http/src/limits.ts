@@ -23,3 +23,8 @@ export const CLOSE_LAST_WORDS_MS = 1_000;
 /** How often a closing server looks for connections that became idle. */
 export const CLOSE_CHECK_MS = 50;
 export const MAX_CONNECTIONS = 4096;
+/** Failed attempts with a key, per address, before more are refused. */
+export const FAILED_ATTEMPTS_PER_MINUTE = 30;
+/** Addresses whose failed attempts, and keys whose success, is remembered. */
+export const KNOWN_ADDRESSES = 4096;
+export const KNOWN_KEYS = 4096;

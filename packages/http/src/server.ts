@@ -15,9 +15,10 @@ import {
   ROUTES,
   type Route,
   type RouteName,
+  schemas,
   type UseCases,
 } from '@space/contract';
-import { type ApiKeyId, newId } from '@space/core';
+import { type ApiKeyId, DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -26,24 +27,26 @@ import Fastify, {
   LogController,
 } from 'fastify';
 import type { Logger } from 'pino';
-import { ANSWERS } from './answers.ts';
-import { type Authenticate, identify, type Principal } from './auth.ts';
+import { ANSWERS, type Answer } from './answers.ts';
+import { type Authenticate, type Identity, identify } from './auth.ts';
 import type { Call, CallServer } from './call.ts';
+import { FailedAttempts } from './failed-attempts.ts';
 import { createHostCheck } from './hosts.ts';
 import { InFlight } from './in-flight.ts';
-import { checkBodyIsWanted, readInput } from './input.ts';
+import { checkBodyIsWanted, idempotencyKeyIn, readInput } from './input.ts';
 import * as limits from './limits.ts';
 import { createNodeServer, type Tls } from './node-server.ts';
 import { noSuchRoute } from './not-found.ts';
 import { ClientGone } from './outgoing.ts';
 import { answerClientError, explain, sendProblem, translate } from './problems.ts';
+import { answerAsync, prefersAsync } from './respond-async.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
     routeName?: RouteName;
   }
   interface FastifyRequest {
-    principal: Principal | null;
+    identity: Identity | null;
     gone: AbortSignal | null;
   }
 }
@@ -97,7 +100,7 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
   // Bodies stay unread: each route reads its own.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _body, done) => done(null));
-  app.decorateRequest('principal', null);
+  app.decorateRequest('identity', null);
   app.decorateRequest('gone', null);
   guardRequests(app, options, inFlight);
   app.setErrorHandler((error, request, reply) => answerError(app, options, error, request, reply));
@@ -116,6 +119,7 @@ function newRequestId(): string {
 
 function guardRequests(app: FastifyInstance, options: HttpServerOptions, inFlight: InFlight): void {
   const isOurHost = createHostCheck(options.hosts ?? []);
+  const attempts = new FailedAttempts();
   app.addHook('onRequest', async (request, reply) => {
     request.gone = inFlight.track(request.raw, reply.raw);
     logEnd(app, request, reply);
@@ -125,7 +129,8 @@ function guardRequests(app: FastifyInstance, options: HttpServerOptions, inFligh
     if (!isOurHost(request.headers.host)) throw new ProtocolError('host_refused');
     const { routeName } = request.routeOptions.config;
     const route: Route | undefined = routeName === undefined ? undefined : ROUTES[routeName];
-    if (!route?.open) request.principal = await identify(request.headers.authorization, options.authenticate);
+    if (route?.open) return;
+    request.identity = await identify(request.headers, request.ip, options.authenticate, attempts);
   });
 }
 
@@ -139,7 +144,7 @@ function logEnd(app: FastifyInstance, request: FastifyRequest, reply: FastifyRep
         status,
         complete,
         durationMs: Math.round(reply.elapsedTime),
-        apiKeyId: request.principal?.apiKeyId ?? null,
+        apiKeyId: request.identity?.principal.apiKeyId ?? null,
       },
       'request',
     );
@@ -178,9 +183,10 @@ function bindRoute<N extends RouteName>(app: FastifyInstance, options: HttpServe
 async function answer<N extends RouteName>(name: N, call: Call<N>, reply: FastifyReply): Promise<FastifyReply> {
   const { caller, server } = call;
   try {
-    const answered = await ANSWERS[name](call);
+    const route: Route = ROUTES[name];
+    const answered = await (prefersAsync(route, call) ? answerAsync(call, ANSWERS[name]) : ANSWERS[name](call));
     if (answered === 'streamed') return reply.hijack();
-    checkAnswer(name, answered.body, server);
+    checkAnswer(name, answered, server);
     return reply.code(answered.status ?? ROUTES[name].status).send(answered.body);
   } catch (error) {
     if (!reply.raw.headersSent) throw error;
@@ -191,12 +197,27 @@ async function answer<N extends RouteName>(name: N, call: Call<N>, reply: Fastif
   }
 }
 
-function callerOf({ principal, id, gone }: FastifyRequest): Caller {
-  return { apiKeyId: principal?.apiKeyId ?? NOBODY, requestId: id, signal: gone ?? AbortSignal.abort() };
+function callerOf({ identity, id, gone, raw }: FastifyRequest): Caller {
+  const key = idempotencyKeyIn(raw);
+  return {
+    ...(identity ?? NOBODY),
+    ...(key === undefined ? {} : { idempotencyKey: key }),
+    requestId: id,
+    signal: gone ?? AbortSignal.abort(),
+  };
 }
 
-/** The caller of open routes, whose answers depend on nobody. */
-const NOBODY: ApiKeyId = newId('apiKey', { bytes: (count) => new Uint8Array(count) });
+/** The caller of open routes, whose answers depend on nobody: it may do nothing. */
+const NOBODY: Identity = {
+  principal: {
+    apiKeyId: 'key_0000000000000000' as ApiKeyId,
+    organisationId: DEFAULT_ORGANISATION,
+    operator: false,
+    onlyProject: null,
+    roles: [],
+  },
+  projectId: DEFAULT_PROJECT,
+};
 
 /** Sends `102 Processing` now and then to a client that asked for it, until the answer begins. */
 function startInterim({ request, response }: Call<RouteName>, interimMs: number): () => void {
@@ -207,10 +228,11 @@ function startInterim({ request, response }: Call<RouteName>, interimMs: number)
   return () => clearInterval(timer);
 }
 
-function checkAnswer(name: RouteName, body: unknown, { onBreach }: CallServer): void {
+function checkAnswer(name: RouteName, { body, status }: Exclude<Answer, 'streamed'>, { onBreach }: CallServer): void {
   const route: Route = ROUTES[name];
   if (onBreach === undefined || route.response.kind !== 'json') return;
-  const result = route.response.schema.safeParse(body);
+  const schema = status === 202 ? schemas.operation : route.response.schema;
+  const result = schema.safeParse(body);
   if (!result.success) onBreach(`${name}: ${result.error.message}`);
 }
 

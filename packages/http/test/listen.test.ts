@@ -4,16 +4,16 @@ import type { IncomingMessage } from 'node:http';
 import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { newId } from '@space/core';
 import { expect, test } from 'vitest';
 import { createHttpServer, createLogger, isLoopback, listen, type Tls } from '../src/index.ts';
 import { MemoryUseCases } from './memory-use-cases.ts';
+import { IDENTITY } from './world.ts';
 
 const server = (tls?: Tls) =>
   createHttpServer({
     ...(tls === undefined ? {} : { tls }),
     useCases: new MemoryUseCases(),
-    authenticate: () => ({ apiKeyId: newId('apiKey', { bytes: (count) => new Uint8Array(count) }) }),
+    authenticate: () => IDENTITY,
     logger: createLogger({ level: 'silent' }),
     version: '0',
   });

@@ -32,6 +32,7 @@ import {
   type SnapshotId,
 } from '@space/core';
 import { FakeFiles } from '@space/testkit';
+import { NoTenants } from './no-tenants.ts';
 
 const chance = { bytes: (count: number) => randomBytes(count) };
 const bytesOf = (text: string) => new TextEncoder().encode(text);
@@ -64,7 +65,7 @@ const exited = (code: number): ProcessEvent => ({
   oom: false,
 });
 
-export class MemoryUseCases implements UseCases {
+export class MemoryUseCases extends NoTenants implements UseCases {
   readonly sandboxes = new Map<string, Stored>();
   readonly snapshots = new Map<string, Snapshot>();
   readonly signals: string[] = [];

@@ -1,12 +1,21 @@
 /** A server on a free port over the use-cases in memory; every answer is checked against the contract. */
 import { connect, type Socket } from 'node:net';
-import { newId } from '@space/core';
+import { DEFAULT_ORGANISATION, DEFAULT_PROJECT, newId } from '@space/core';
 import type { FastifyInstance } from 'fastify';
-import { createHttpServer, createLogger, type HttpServerOptions, listen } from '../src/index.ts';
+import { createHttpServer, createLogger, type HttpServerOptions, type Identity, listen } from '../src/index.ts';
 import { MemoryUseCases } from './memory-use-cases.ts';
 
 export const KEY = 'space_test_key';
-const apiKeyId = newId('apiKey', { bytes: (count) => new Uint8Array(count) });
+export const IDENTITY: Identity = {
+  principal: {
+    apiKeyId: newId('apiKey', { bytes: (count) => new Uint8Array(count) }),
+    organisationId: DEFAULT_ORGANISATION,
+    operator: true,
+    onlyProject: null,
+    roles: ['admin'],
+  },
+  projectId: DEFAULT_PROJECT,
+};
 
 export class World implements AsyncDisposable {
   readonly useCases = new MemoryUseCases();
@@ -19,7 +28,7 @@ export class World implements AsyncDisposable {
     const world = new World();
     world.app = createHttpServer({
       useCases: world.useCases,
-      authenticate: (token) => (token === KEY ? { apiKeyId } : null),
+      authenticate: (token) => (token === KEY ? IDENTITY : null),
       logger: createLogger({ level: 'info', destination: { write: (line) => void world.log.push(line) } }),
       version: '0.0.0',
       onBreach: (breach) => world.breaches.push(breach),

@@ -5,12 +5,17 @@
  */
 import type { Problem } from '@space/contract';
 import { fromProblem, invalidAnswer, misused, type SpaceError, unreachable } from './errors.ts';
+import { MAX_RETRIES, pause, pauseAfterAnswer, pauseAfterFailure } from './retry.ts';
 
 export interface ConnectionOptions {
   /** Default: the environment variable SPACE_API_KEY. */
   readonly apiKey?: string;
   /** Default: SPACE_URL, else http://127.0.0.1:7070. */
   readonly baseUrl?: string;
+  /** The project to work in (id or name), for a key of several. Default: SPACE_PROJECT, else the first one. */
+  readonly project?: string;
+  /** How often a call is repeated where that is safe (see `retry.ts`). Default: 2. */
+  readonly maxRetries?: number;
   /** In place of the global fetch. */
   readonly fetch?: typeof fetch;
 }
@@ -36,6 +41,8 @@ const DEFAULT_URL = 'http://127.0.0.1:7070';
 export class Transport {
   readonly baseUrl: string;
   readonly #apiKey: string;
+  readonly #project: string | undefined;
+  readonly #maxRetries: number;
   readonly #fetch: typeof fetch;
 
   constructor(options: ConnectionOptions = {}) {
@@ -48,6 +55,8 @@ export class Transport {
     }
     this.#apiKey = apiKey;
     this.baseUrl = (options.baseUrl ?? environment('SPACE_URL') ?? DEFAULT_URL).replace(/\/+$/, '');
+    this.#project = options.project ?? environment('SPACE_PROJECT');
+    this.#maxRetries = options.maxRetries ?? MAX_RETRIES;
     this.#fetch = options.fetch ?? fetch;
   }
 
@@ -70,15 +79,31 @@ export class Transport {
   /** The answer, its body unread. Throws unless it is a success. */
   async send(call: Call): Promise<Response> {
     const url = this.#urlOf(call);
-    let response: Response;
+    const init = this.#initOf(call);
+    for (let attempt = 0; ; attempt++) {
+      const { response, pauseMs } = await this.#attempt(url, init, call, attempt);
+      if (response?.ok) return response;
+      if (pauseMs === undefined || attempt >= this.#maxRetries || isReadOnce(call)) {
+        if (response !== undefined) throw await errorOf(call, response);
+      } else {
+        await response?.body?.cancel();
+        await pause(pauseMs, call.signal);
+      }
+    }
+  }
+
+  /** Throws when there was no answer and no other attempt should be made. */
+  async #attempt(url: string, init: RequestInit, call: Call, attempt: number) {
     try {
-      response = await this.#fetch(url, this.#initOf(call));
+      const response = await this.#fetch(url, init);
+      return { response, pauseMs: pauseAfterAnswer(response) };
     } catch (error) {
       call.signal?.throwIfAborted();
-      throw unreachable(this.baseUrl, error);
+      const pauseMs = pauseAfterFailure(error, attempt);
+      if (pauseMs === undefined || attempt >= this.#maxRetries || isReadOnce(call))
+        throw unreachable(this.baseUrl, error);
+      return { response: undefined, pauseMs };
     }
-    if (!response.ok) throw await errorOf(call, response);
-    return response;
   }
 
   #urlOf({ path, query = {} }: Call): string {
@@ -92,6 +117,8 @@ export class Transport {
     const headers: Record<string, string> = {
       authorization: `Bearer ${this.#apiKey}`,
       'x-space-interim': '102',
+      ...(this.#project === undefined ? {} : { 'x-space-project': this.#project }),
+      ...(call.method === 'GET' || call.bytes !== undefined ? {} : { 'idempotency-key': newKey() }),
       ...call.headers,
     };
     const init: RequestInit & { duplex?: 'half' } = { method: call.method, headers, redirect: 'error' };
@@ -107,6 +134,16 @@ export class Transport {
     }
     return init;
   }
+}
+
+/** A stream as a body cannot be sent a second time. */
+function isReadOnce({ bytes }: Call): boolean {
+  return bytes !== undefined && !(bytes instanceof Uint8Array);
+}
+
+/** Names a call; 128 random bits. */
+function newKey(): string {
+  return globalThis.crypto.randomUUID();
 }
 
 async function errorOf(call: Call, response: Response): Promise<SpaceError> {

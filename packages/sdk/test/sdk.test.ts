@@ -440,3 +440,67 @@ describe('connections', () => {
     expect(JSON.stringify(error) + error.stack).not.toContain('space_secret');
   });
 });
+
+describe('repeating', () => {
+  /** A server of one answer after another, which remembers what it was asked. */
+  async function answering(...statuses: number[]) {
+    const keys: (string | undefined)[] = [];
+    const server = createServer((request, response) => {
+      keys.push(request.headers['idempotency-key'] as string | undefined);
+      request.resume();
+      const status = statuses[Math.min(keys.length, statuses.length) - 1] ?? 500;
+      response.writeHead(status, {
+        'content-type': 'application/json',
+        ...(status === 503 ? { 'retry-after': '0' } : {}),
+      });
+      response.end(
+        status === 200 ? '{}' : JSON.stringify({ code: 'unavailable', detail: 'x', retry: 'later', status }),
+      );
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const close = () => new Promise((resolve) => server.close(resolve));
+    return { keys, close, options: { apiKey: KEY, baseUrl: `http://127.0.0.1:${port}` } };
+  }
+
+  test('sends one key per call, and another for the next call', async () => {
+    const server = await answering(503, 503, 200);
+    await Sandbox.create(server.options);
+    expect(server.keys).toHaveLength(3);
+    expect(new Set(server.keys).size).toBe(1);
+    expect(server.keys[0]).toMatch(/^[0-9a-f-]{36}$/);
+    await Sandbox.create(server.options);
+    expect(server.keys[3]).not.toBe(server.keys[0]);
+    await server.close();
+  });
+
+  test.each([500, 502, 504, 409, 429])('does not repeat after %i', async (status) => {
+    const server = await answering(status, 200);
+    await failure(Sandbox.create(server.options));
+    expect(server.keys).toHaveLength(1);
+    await server.close();
+  });
+
+  test('gives up in the end, and at once when it is told to', async () => {
+    const server = await answering(503);
+    expect((await failure(Sandbox.create(server.options))).code).toBe('unavailable');
+    expect(server.keys).toHaveLength(3);
+    await failure(Sandbox.create({ ...server.options, maxRetries: 0 }));
+    expect(server.keys).toHaveLength(4);
+    await server.close();
+  });
+
+  test('waits for a server that is just starting', async () => {
+    const server = await answering(200);
+    await server.close();
+    const port = Number(new URL(server.options.baseUrl).port);
+    const listing = Sandbox.create(server.options);
+    const late = createServer((request, response) => {
+      request.resume();
+      response.end('{}');
+    });
+    setTimeout(() => late.listen(port, '127.0.0.1'), 50);
+    await listing;
+    await new Promise((resolve) => late.close(resolve));
+  });
+});

@@ -1,7 +1,7 @@
 /** Control on real records: that the two fit, and that nothing which the memory does at once is wrong when it takes time. */
 import type { Caller } from '@space/contract';
 import { type Control, createControl } from '@space/control';
-import { newId, type SandboxId } from '@space/core';
+import { DEFAULT_ORGANISATION, DEFAULT_PROJECT, newId, type Principal, type SandboxId } from '@space/core';
 import { FakeNode, realClock, seededChance } from '@space/testkit';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Database, openDatabase } from './database.ts';
@@ -37,7 +37,14 @@ afterAll(async () => {
 });
 
 const caller = (): Caller => {
-  return { apiKeyId: newId('apiKey', chance), requestId: 'req', signal: new AbortController().signal };
+  const principal: Principal = {
+    apiKeyId: newId('apiKey', chance),
+    organisationId: DEFAULT_ORGANISATION,
+    operator: true,
+    onlyProject: null,
+    roles: ['admin'],
+  };
+  return { principal, projectId: DEFAULT_PROJECT, requestId: 'req', signal: new AbortController().signal };
 };
 
 async function exec(id: SandboxId, command: string): Promise<string> {

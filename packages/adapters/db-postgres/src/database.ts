@@ -24,6 +24,8 @@ export type DatabaseAddress =
 
 export interface Database {
   readonly db: Kysely<Tables>;
+  /** Of the pool, as it is now. */
+  load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   close(): Promise<void>;
 }
 
@@ -49,7 +51,8 @@ export async function openDatabase(address: DatabaseAddress, logger: Logger): Pr
     await db.destroy();
     throw translate(thrown);
   }
-  return { db, close: () => translated(() => db.destroy()) };
+  const load = () => ({ connections: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount });
+  return { db, load, close: () => translated(() => db.destroy()) };
 }
 
 async function migrate(db: Kysely<Tables>): Promise<void> {

@@ -1,6 +1,12 @@
 /** The records port in PostgreSQL. Each method is one transaction; each compare-and-set is one `update … where`. */
 import {
+  type AuditRecords,
+  type CallRecords,
   decodeCursor,
+  type EventRecords,
+  eventOfDrop,
+  eventsOfEnd,
+  eventsOfSettling,
   type Finding,
   type NewSandbox,
   type OperationBegin,
@@ -8,28 +14,53 @@ import {
   type Page,
   type PageRequest,
   pageOf,
-  type RecordedApiKey,
   type RecordedOperation,
   type RecordedSandbox,
   type RecordedSnapshot,
   type Records,
+  type TenantRecords,
 } from '@space/control';
-import { OPERATIONS, type SandboxId, type SandboxStatus, SETTLED_STATES, type SnapshotId, statusOf } from '@space/core';
+import {
+  addedBy,
+  OPERATIONS,
+  type ProjectId,
+  type SandboxId,
+  type SandboxStatus,
+  SETTLED_STATES,
+  type Settled,
+  type SnapshotId,
+  statusOf,
+} from '@space/core';
 import { type ExpressionBuilder, type Kysely, sql, type Transaction } from 'kysely';
 import type { Database } from './database.ts';
 import { translated } from './errors.ts';
-import { apiKeyIdOf, changesOf, operationOf, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
+import { appendAudit, PostgresAudit } from './postgres-audit.ts';
+import { PostgresCalls } from './postgres-calls.ts';
+import { appendEvents, PostgresEvents } from './postgres-events.ts';
+import { reserve } from './postgres-limits.ts';
+import { PostgresTenants } from './postgres-tenants.ts';
+import { changesOf, operationOf, rowOfBy, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
 import type { Tables } from './schema.ts';
 
-export function createPostgresRecords({ db }: Database): Records {
-  return new PostgresRecords(db);
+export function createPostgresRecords({ db, load }: Database): Records {
+  return new PostgresRecords(db, load);
 }
 
 class PostgresRecords implements Records {
+  readonly tenants: TenantRecords;
+  readonly calls: CallRecords;
+  readonly audit: AuditRecords;
+  readonly events: EventRecords;
   readonly #db: Kysely<Tables>;
+  readonly #load: Database['load'];
 
-  constructor(db: Kysely<Tables>) {
+  constructor(db: Kysely<Tables>, load: Database['load']) {
+    this.#load = load;
     this.#db = db;
+    this.tenants = new PostgresTenants(db);
+    this.calls = new PostgresCalls(db);
+    this.audit = new PostgresAudit(db);
+    this.events = new PostgresEvents(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
@@ -39,16 +70,25 @@ class PostgresRecords implements Records {
       await tx
         .insertInto('operations')
         .values(
-          sandboxes.map(({ id, operationId, forkedFrom, at }) => ({
+          sandboxes.map(({ id, projectId, operationId, forkedFrom, by, at }) => ({
             id: operationId,
             sandbox_id: id,
+            project_id: projectId,
             kind: 'create' as const,
             epoch: 1,
             input: JSON.stringify(forkedFrom === null ? {} : { from: forkedFrom.snapshotId }),
+            ...rowOfBy(by),
             started_at: at,
           })),
         )
         .execute();
+      // All of one call are in one project.
+      for (const projectId of new Set(sandboxes.map((one) => one.projectId))) {
+        await reserve(tx, projectId, addedBy('create', 'absent', false));
+      }
+      for (const { id, operationId, by, at } of sandboxes) {
+        if (by !== null) await appendAudit(tx, by, { target: id, operationId, outcome: null, at });
+      }
     });
   }
 
@@ -59,17 +99,24 @@ class PostgresRecords implements Records {
     });
   }
 
-  findSandboxByName(name: string): Promise<RecordedSandbox | null> {
+  findSandboxByName(projectId: ProjectId, name: string): Promise<RecordedSandbox | null> {
     return translated(async () => {
       const live = this.#db.selectFrom('sandboxes').selectAll().where('settled', '<>', 'deleted');
-      const row = await live.where('name', '=', name).executeTakeFirst();
+      const named = live.where('project_id', '=', projectId).where('name', '=', name);
+      const row = await named.executeTakeFirst();
       return row === undefined ? null : sandboxOf(row);
     });
   }
 
-  listSandboxes({ limit, cursor, status }: PageRequest & { status?: SandboxStatus }): Promise<Page<RecordedSandbox>> {
+  listSandboxes({
+    limit,
+    cursor,
+    projectId,
+    status,
+  }: PageRequest & { projectId: ProjectId; status?: SandboxStatus }): Promise<Page<RecordedSandbox>> {
     return translated(async () => {
-      let query = this.#db.selectFrom('sandboxes').selectAll().where('settled', '<>', 'deleted');
+      const live = this.#db.selectFrom('sandboxes').selectAll().where('settled', '<>', 'deleted');
+      let query = live.where('project_id', '=', projectId);
       if (status !== undefined) query = query.where((eb) => hasStatus(eb, status));
       if (cursor !== undefined) {
         const { at, id } = decodeCursor(cursor);
@@ -90,7 +137,27 @@ class PostgresRecords implements Records {
     });
   }
 
-  beginOperation({ seen, operationId, operation, input, taking, at }: OperationBegin): Promise<RecordedSandbox | null> {
+  countSandboxes(): Promise<ReadonlyMap<Settled, number>> {
+    return translated(async () => {
+      const live = this.#db.selectFrom('sandboxes').where('settled', '<>', 'deleted');
+      const counted = live.select((eb) => ['settled', eb.fn.countAll<number>().as('count')]).groupBy('settled');
+      return new Map((await counted.execute()).map(({ settled, count }) => [settled, count]));
+    });
+  }
+
+  load(): ReturnType<Records['load']> {
+    return this.#load();
+  }
+
+  beginOperation({
+    seen,
+    operationId,
+    operation,
+    input,
+    taking,
+    by,
+    at,
+  }: OperationBegin): Promise<RecordedSandbox | null> {
     return this.#transaction(async (tx) => {
       const row = await tx
         .updateTable('sandboxes')
@@ -107,12 +174,23 @@ class PostgresRecords implements Records {
         await tx.updateTable('operations').set(superseded).where('id', '=', seen.operationId).execute();
       }
       const { id, epoch } = row;
-      const journal = { id: operationId, sandbox_id: id, kind: operation, epoch, started_at: at };
+      const journal = {
+        id: operationId,
+        sandbox_id: id,
+        project_id: row.project_id,
+        kind: operation,
+        epoch,
+        ...rowOfBy(by),
+        started_at: at,
+      };
       await tx
         .insertInto('operations')
         .values({ ...journal, input: JSON.stringify(input) })
         .execute();
+      if (by !== null) await appendAudit(tx, by, { target: id, operationId, outcome: null, at });
       if (taking !== null) await tx.insertInto('snapshots').values(rowOfSnapshot(taking)).execute();
+      const takesKept = taking !== null && (taking.cause !== 'pause' || taking.name !== null);
+      await reserve(tx, seen.projectId, addedBy(operation, seen.settled, takesKept));
       return sandboxOf(row);
     });
   }
@@ -120,6 +198,7 @@ class PostgresRecords implements Records {
   endOperation(end: OperationEnd): Promise<RecordedSandbox | null> {
     return this.#transaction(async (tx) => {
       const content = end.settled === 'deleted' ? TOMBSTONE : {};
+      const before = await tx.selectFrom('sandboxes').selectAll().where('id', '=', end.sandboxId).executeTakeFirst();
       const row = await tx
         .updateTable('sandboxes')
         .set({ ...changesOf(end.changes), ...content, settled: end.settled, updated_at: end.at })
@@ -129,14 +208,16 @@ class PostgresRecords implements Records {
         .where('operation_id', '=', end.operationId)
         .returningAll()
         .executeTakeFirst();
-      if (row === undefined) return this.#alreadyEnded(tx, end);
+      if (row === undefined || before === undefined) return this.#alreadyEnded(tx, end);
       await tx
         .updateTable('operations')
         .set({ outcome: end.outcome, error_code: end.errorCode, ended_at: end.at })
         .where('id', '=', end.operationId)
         .execute();
-      for (const point of end.points) await upsertSnapshot(tx, point);
-      await dropSnapshots(tx, end.dropped);
+      const taken: RecordedSnapshot[] = [];
+      for (const point of end.points) if (await upsertSnapshot(tx, point)) taken.push(point);
+      await appendEvents(tx, eventsOfEnd(sandboxOf(before), end, taken));
+      await dropSnapshots(tx, end.dropped, end.at);
       // Read again: what was dropped may have been its head.
       return sandboxOf(await tx.selectFrom('sandboxes').selectAll().where('id', '=', row.id).executeTakeFirstOrThrow());
     });
@@ -149,9 +230,36 @@ class PostgresRecords implements Records {
     });
   }
 
-  settle({ seen, settled, changes, at }: Finding): Promise<boolean> {
+  operationsOf(requestId: string): Promise<readonly RecordedOperation[]> {
     return translated(async () => {
-      const row = await this.#db
+      const begun = this.#db.selectFrom('operations').selectAll().where('request_id', '=', requestId);
+      return (await begun.orderBy('started_at').orderBy('epoch').execute()).map(operationOf);
+    });
+  }
+
+  listOperations(
+    page: PageRequest & { readonly projectId: ProjectId; readonly sandboxId?: SandboxId; readonly requestId?: string },
+  ): Promise<Page<RecordedOperation>> {
+    return translated(async () => {
+      const { projectId, sandboxId, requestId, limit, cursor } = page;
+      let query = this.#db.selectFrom('operations').selectAll().where('project_id', '=', projectId);
+      if (sandboxId !== undefined) query = query.where('sandbox_id', '=', sandboxId);
+      if (requestId !== undefined) query = query.where('request_id', '=', requestId);
+      if (cursor !== undefined) {
+        const { at, id } = decodeCursor(cursor);
+        query = query.where(sql<boolean>`(started_at, id) < (${at}, ${id})`);
+      }
+      const ordered = query
+        .orderBy('started_at', 'desc')
+        .orderBy('id', 'desc')
+        .limit(limit + 1);
+      return pageOf((await ordered.execute()).map(operationOf), limit, (one) => one.startedAt);
+    });
+  }
+
+  settle({ seen, settled, changes, at }: Finding): Promise<boolean> {
+    return this.#transaction(async (tx) => {
+      const row = await tx
         .updateTable('sandboxes')
         .set({ ...changesOf(changes), settled, updated_at: at })
         .where('id', '=', seen.id)
@@ -160,6 +268,7 @@ class PostgresRecords implements Records {
         .where('operation', 'is', null)
         .returning('id')
         .executeTakeFirst();
+      if (row !== undefined) await appendEvents(tx, eventsOfSettling(seen, settled, at));
       return row !== undefined;
     });
   }
@@ -171,9 +280,10 @@ class PostgresRecords implements Records {
     });
   }
 
-  findSnapshotByName(name: string): Promise<RecordedSnapshot | null> {
+  findSnapshotByName(projectId: ProjectId, name: string): Promise<RecordedSnapshot | null> {
     return translated(async () => {
-      const row = await this.#db.selectFrom('snapshots').selectAll().where('name', '=', name).executeTakeFirst();
+      const own = this.#db.selectFrom('snapshots').selectAll().where('project_id', '=', projectId);
+      const row = await own.where('name', '=', name).executeTakeFirst();
       return row === undefined ? null : snapshotOf(row);
     });
   }
@@ -185,14 +295,16 @@ class PostgresRecords implements Records {
     });
   }
 
-  listSnapshots({
-    limit,
-    cursor,
-    sandboxId,
-  }: PageRequest & { sandboxId?: SandboxId }): Promise<Page<RecordedSnapshot>> {
+  listSnapshots(
+    page: PageRequest & ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId }),
+  ): Promise<Page<RecordedSnapshot>> {
     return translated(async () => {
+      const { limit, cursor } = page;
       let query = this.#db.selectFrom('snapshots').selectAll().where('state', '<>', 'taking');
-      query = sandboxId === undefined ? query.where('name', 'is not', null) : query.where('sandbox_id', '=', sandboxId);
+      query =
+        'sandboxId' in page
+          ? query.where('sandbox_id', '=', page.sandboxId)
+          : query.where('project_id', '=', page.projectId).where('name', 'is not', null);
       if (cursor !== undefined) {
         const { at, id } = decodeCursor(cursor);
         query = query.where(sql<boolean>`(taken_at, id) < (${at}, ${id})`);
@@ -214,24 +326,8 @@ class PostgresRecords implements Records {
     });
   }
 
-  dropSnapshots(ids: readonly SnapshotId[]): Promise<void> {
-    return this.#transaction((tx) => dropSnapshots(tx, ids));
-  }
-
-  addApiKey({ id, prefix, sha256, createdAt }: RecordedApiKey): Promise<void> {
-    return translated(async () => {
-      const row = { id, prefix, sha256: Buffer.from(sha256), created_at: createdAt };
-      await this.#db.insertInto('api_keys').values(row).execute();
-    });
-  }
-
-  apiKeys(): Promise<readonly RecordedApiKey[]> {
-    return translated(async () => {
-      const rows = await this.#db.selectFrom('api_keys').selectAll().orderBy('created_at').execute();
-      return rows.map(({ id, prefix, sha256, created_at: createdAt }) => {
-        return { id: apiKeyIdOf(id), prefix, sha256, createdAt };
-      });
-    });
+  dropSnapshots(ids: readonly SnapshotId[], at: Date): Promise<void> {
+    return this.#transaction((tx) => dropSnapshots(tx, ids, at));
   }
 
   ping(): Promise<void> {
@@ -266,9 +362,10 @@ class PostgresRecords implements Records {
 /** An id is never used again, so its row stays; nothing of the tenant does. */
 const TOMBSTONE = { env: '{}', metadata: '{}', crash_detail: null, crash_at: null };
 
-function rowOfNewSandbox({ operationId, forkedFrom, at, size, env, metadata, ...rest }: NewSandbox) {
+function rowOfNewSandbox({ projectId, by: _, operationId, forkedFrom, at, size, env, metadata, ...rest }: NewSandbox) {
   return {
     ...rest,
+    project_id: projectId,
     size: JSON.stringify(size),
     env: JSON.stringify(env),
     metadata: JSON.stringify(metadata),
@@ -301,17 +398,22 @@ function hasStatus(eb: ExpressionBuilder<Tables, 'sandboxes'>, status: SandboxSt
   );
 }
 
-async function upsertSnapshot(tx: Transaction<Tables>, snapshot: RecordedSnapshot): Promise<void> {
+/** Whether it was being taken. */
+async function upsertSnapshot(tx: Transaction<Tables>, snapshot: RecordedSnapshot): Promise<boolean> {
   const { id, ...changes } = rowOfSnapshot(snapshot);
+  const before = await tx.selectFrom('snapshots').select('state').where('id', '=', id).executeTakeFirst();
   const insert = tx.insertInto('snapshots').values({ id, ...changes });
   await insert.onConflict((conflict) => conflict.column('id').doUpdateSet(changes)).execute();
+  return before?.state === 'taking';
 }
 
 /** Hands on to the parent whoever came after: one by one, so that a chain that goes at once ends where it should. */
-async function dropSnapshots(tx: Transaction<Tables>, ids: readonly SnapshotId[]): Promise<void> {
+async function dropSnapshots(tx: Transaction<Tables>, ids: readonly SnapshotId[], at: Date): Promise<void> {
   for (const id of ids) {
-    const gone = await tx.deleteFrom('snapshots').where('id', '=', id).returning('parent').executeTakeFirst();
+    const gone = await tx.deleteFrom('snapshots').where('id', '=', id).returningAll().executeTakeFirst();
     if (gone === undefined) continue;
+    const shown = gone.state !== 'taking' && (gone.cause !== 'pause' || gone.name !== null);
+    if (shown) await appendEvents(tx, [eventOfDrop(snapshotOf(gone), at)]);
     const { parent } = gone;
     await tx.updateTable('snapshots').set({ parent }).where('parent', '=', id).execute();
     await tx.updateTable('sandboxes').set({ origin: parent }).where('origin', '=', id).execute();

@@ -1,9 +1,11 @@
 import { execFile, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { appendFile, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { DEFAULT_ORGANISATION } from '@space/core';
 import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Database, openDatabase } from './database.ts';
@@ -54,7 +56,14 @@ const pidOf = ({ pid }: PrivateCluster) => {
 const addKey = (database: Database, id: string) =>
   database.db
     .insertInto('api_keys')
-    .values({ id, prefix: 'p', sha256: Buffer.alloc(32), created_at: new Date() })
+    .values({
+      id,
+      prefix: 'p',
+      organisation_id: DEFAULT_ORGANISATION,
+      roles: ['admin'],
+      sha256: randomBytes(32),
+      created_at: new Date(),
+    })
     .execute();
 
 const countKeys = async (database: Database) => {

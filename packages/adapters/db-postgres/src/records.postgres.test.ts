@@ -1,4 +1,5 @@
-import { recordsSuite } from '@space/control/testing';
+import { callsSuite, recordsSuite, tenantsSuite } from '@space/control/testing';
+import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import { sql } from 'kysely';
 import { afterAll, beforeAll } from 'vitest';
 import { type Database, openDatabase } from './database.ts';
@@ -22,7 +23,14 @@ afterAll(async () => {
   await folder?.remove();
 }, 60_000);
 
-recordsSuite('in PostgreSQL', async () => {
-  await sql`truncate sandboxes, snapshots, operations, api_keys`.execute(database.db);
+const open = async () => {
+  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events`.execute(database.db);
+  await sql`update event_floor set tx = 0, number = 0`.execute(database.db);
+  await sql`delete from projects where id <> ${DEFAULT_PROJECT}`.execute(database.db);
+  await sql`delete from organisations where id <> ${DEFAULT_ORGANISATION}`.execute(database.db);
   return createPostgresRecords(database);
-});
+};
+
+recordsSuite('in PostgreSQL', open);
+tenantsSuite('in PostgreSQL', open);
+callsSuite('in PostgreSQL', open);

@@ -1,14 +1,33 @@
 /** Between rows and records. What comes out of the database was parsed when it went in. */
 
-import type { RecordedOperation, RecordedSandbox, RecordedSnapshot, SandboxChanges } from '@space/control';
-import type { ApiKeyId, OperationId, SandboxId, SnapshotId, VaultName } from '@space/core';
+import type {
+  RecordedApiKey,
+  RecordedOperation,
+  RecordedOrganisation,
+  RecordedProject,
+  RecordedSandbox,
+  RecordedSnapshot,
+  SandboxChanges,
+} from '@space/control';
+import type { ApiKeyId, OperationId, OrganisationId, ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
 import type { Selectable, Updateable } from 'kysely';
-import type { NewSnapshotRow, OperationTable, SandboxRow, SandboxTable, SnapshotRow } from './schema.ts';
+import { limitsOf } from './postgres-limits.ts';
+import type {
+  ApiKeyRow,
+  NewSnapshotRow,
+  OperationTable,
+  OrganisationRow,
+  ProjectRow,
+  SandboxRow,
+  SandboxTable,
+  SnapshotRow,
+} from './schema.ts';
 
 export function sandboxOf(row: SandboxRow): RecordedSandbox {
   const { forked_from_sandbox: sandboxId, forked_from_snapshot: snapshotId, crash_detail: detail, crash_at: at } = row;
   return {
     id: row.id as SandboxId,
+    projectId: row.project_id as ProjectId,
     name: row.name,
     template: row.template,
     size: row.size,
@@ -44,6 +63,7 @@ export function snapshotOf(row: SnapshotRow): RecordedSnapshot {
   return {
     id: row.id as SnapshotId,
     sandboxId: row.sandbox_id as SandboxId,
+    projectId: row.project_id as ProjectId,
     name: row.name,
     note: row.note,
     cause: row.cause,
@@ -63,6 +83,7 @@ export function rowOfSnapshot(snapshot: RecordedSnapshot): NewSnapshotRow {
   return {
     id: snapshot.id,
     sandbox_id: snapshot.sandboxId,
+    project_id: snapshot.projectId,
     name: snapshot.name,
     note: snapshot.note,
     cause: snapshot.cause,
@@ -81,10 +102,12 @@ export function rowOfSnapshot(snapshot: RecordedSnapshot): NewSnapshotRow {
 export function operationOf(row: Selectable<OperationTable>): RecordedOperation {
   return {
     id: row.id as OperationId,
+    projectId: row.project_id as ProjectId,
     sandboxId: row.sandbox_id as SandboxId,
     kind: row.kind,
     epoch: row.epoch,
     input: row.input,
+    by: byOf(row),
     startedAt: row.started_at,
     endedAt: row.ended_at,
     outcome: row.outcome,
@@ -92,6 +115,51 @@ export function operationOf(row: Selectable<OperationTable>): RecordedOperation 
   };
 }
 
-export function apiKeyIdOf(id: string): ApiKeyId {
-  return id as ApiKeyId;
+function byOf({ request_id: requestId, api_key_id: apiKeyId }: Selectable<OperationTable>): RecordedOperation['by'] {
+  return requestId === null || apiKeyId === null ? null : { requestId, apiKeyId: apiKeyId as ApiKeyId };
+}
+
+export function rowOfBy(by: RecordedOperation['by']) {
+  return { request_id: by?.requestId ?? null, api_key_id: by?.apiKeyId ?? null };
+}
+
+export function organisationOf(row: OrganisationRow): RecordedOrganisation {
+  const { id, name, operator, created_at: createdAt } = row;
+  return { id: id as OrganisationId, name, operator, limits: limitsOf(row), createdAt };
+}
+
+export function projectOf({ id, organisation_id, name, created_at: createdAt }: ProjectRow): RecordedProject {
+  return { id: id as ProjectId, organisationId: organisation_id as OrganisationId, name, createdAt };
+}
+
+export function rowOfProject({ id, organisationId, name, createdAt }: RecordedProject) {
+  return { id, organisation_id: organisationId, name, created_at: createdAt };
+}
+
+export function apiKeyOf(row: ApiKeyRow): RecordedApiKey {
+  return {
+    id: row.id as ApiKeyId,
+    organisationId: row.organisation_id as OrganisationId,
+    projectId: row.project_id as ProjectId | null,
+    name: row.name,
+    roles: row.roles,
+    prefix: row.prefix,
+    sha256: row.sha256,
+    createdAt: row.created_at,
+    revokedAt: row.revoked_at,
+  };
+}
+
+export function rowOfApiKey(key: RecordedApiKey) {
+  return {
+    id: key.id,
+    organisation_id: key.organisationId,
+    project_id: key.projectId,
+    name: key.name,
+    roles: [...key.roles],
+    prefix: key.prefix,
+    sha256: Buffer.from(key.sha256),
+    created_at: key.createdAt,
+    revoked_at: key.revokedAt,
+  };
 }

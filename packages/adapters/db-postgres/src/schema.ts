@@ -1,8 +1,9 @@
 /** The tables as Kysely sees them, and the migrations that make them. A migration that has been released is never edited. */
 
-import type { OperationInput, Outcome, RecordedSnapshot, SnapshotTimings } from '@space/control';
-import type { ErrorCode, Operation, Settled, Size } from '@space/core';
-import type { ColumnType, Insertable, Selectable } from 'kysely';
+import type { EventKind, OperationInput, Outcome, RecordedSnapshot, SnapshotTimings } from '@space/control';
+import type { Action, ErrorCode, Operation, Role, Settled, Size } from '@space/core';
+import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
+import type { ColumnType, Generated, Insertable, Selectable } from 'kysely';
 import { sql } from 'kysely';
 import type { Migration } from 'kysely/migration';
 
@@ -10,6 +11,7 @@ type Json<T> = ColumnType<T, string, string>;
 
 export interface SandboxTable {
   id: string;
+  project_id: string;
   name: string | null;
   template: string;
   size: Json<Size>;
@@ -34,6 +36,7 @@ export interface SandboxTable {
 interface SnapshotTable {
   id: string;
   sandbox_id: string;
+  project_id: string;
   name: string | null;
   note: string | null;
   cause: RecordedSnapshot['cause'];
@@ -54,17 +57,87 @@ export interface OperationTable {
   kind: Operation;
   epoch: number;
   input: Json<OperationInput>;
+  project_id: string;
+  request_id: string | null;
+  api_key_id: string | null;
   started_at: Date;
   ended_at: Date | null;
   outcome: Outcome | null;
   error_code: ErrorCode | null;
 }
 
+interface OrganisationTable {
+  id: string;
+  name: string;
+  operator: boolean;
+  max_sandboxes: number | null;
+  max_running: number | null;
+  max_snapshots: number | null;
+  max_memory_mib: number | null;
+  created_at: Date;
+}
+
+interface ProjectTable {
+  id: string;
+  organisation_id: string;
+  name: string;
+  created_at: Date;
+  /** In order of their making: times can be equal. */
+  ordinal: Generated<number>;
+}
+
 interface ApiKeyTable {
   id: string;
+  organisation_id: string;
+  project_id: string | null;
+  name: string | null;
+  roles: Role[];
   prefix: string;
   sha256: Buffer;
   created_at: Date;
+  revoked_at: Date | null;
+}
+
+interface CallTable {
+  api_key_id: string;
+  idempotency_key: string;
+  route: string;
+  digest: string;
+  request_id: string;
+  owner: string;
+  answer: string | null;
+  at: Date;
+}
+
+interface AuditTable {
+  id: string;
+  request_id: string;
+  api_key_id: string;
+  organisation_id: string;
+  project_id: string | null;
+  action: Action;
+  call: string;
+  target: string | null;
+  operation_id: string | null;
+  /** Null: that of the operation. */
+  outcome: 'ok' | ErrorCode | null;
+  at: Date;
+}
+
+interface EventTable {
+  tx: Generated<number>;
+  number: Generated<number>;
+  kind: EventKind;
+  at: Date;
+  organisation_id: string | null;
+  project_id: string | null;
+  sandbox_id: string | null;
+  snapshot_id: string | null;
+  operation_id: string | null;
+  api_key_id: string | null;
+  operation: Operation | null;
+  outcome: Outcome | null;
+  error_code: ErrorCode | null;
 }
 
 export interface Tables {
@@ -72,10 +145,19 @@ export interface Tables {
   snapshots: SnapshotTable;
   operations: OperationTable;
   api_keys: ApiKeyTable;
+  calls: CallTable;
+  audit: AuditTable;
+  events: EventTable;
+  event_floor: { tx: number; number: number };
+  organisations: OrganisationTable;
+  projects: ProjectTable;
 }
 
 export type SandboxRow = Selectable<SandboxTable>;
 export type SnapshotRow = Selectable<SnapshotTable>;
+export type OrganisationRow = Selectable<OrganisationTable>;
+export type ProjectRow = Selectable<ProjectTable>;
+export type ApiKeyRow = Selectable<ApiKeyTable>;
 export type NewSnapshotRow = Insertable<SnapshotTable>;
 
 export const MIGRATIONS: Record<string, Migration> = {
@@ -154,6 +236,153 @@ export const MIGRATIONS: Record<string, Migration> = {
           sha256 bytea not null,
           created_at timestamptz(3) not null
         )`.execute(db);
+    },
+  },
+  /** What there was before belongs to the default organisation and project, and each key to an admin of it. */
+  '0002_tenants': {
+    async up(db) {
+      await sql`
+        create table organisations (
+          id text collate "C" primary key,
+          name text not null,
+          operator boolean not null,
+          created_at timestamptz(3) not null,
+          constraint organisations_name_unique unique (name)
+        )`.execute(db);
+      await sql`create unique index organisations_operator on organisations (operator) where operator`.execute(db);
+      await sql`
+        create table projects (
+          id text collate "C" primary key,
+          organisation_id text not null references organisations (id),
+          name text not null,
+          created_at timestamptz(3) not null,
+          ordinal bigint generated always as identity,
+          constraint projects_name_unique unique (organisation_id, name)
+        )`.execute(db);
+      await sql`
+        insert into organisations (id, name, operator, created_at)
+        values (${DEFAULT_ORGANISATION}, 'default', true, now())`.execute(db);
+      await sql`
+        insert into projects (id, organisation_id, name, created_at)
+        values (${DEFAULT_PROJECT}, ${DEFAULT_ORGANISATION}, 'default', now())`.execute(db);
+      for (const table of ['sandboxes', 'snapshots']) {
+        await sql`alter table ${sql.table(table)} add column project_id text references projects (id)`.execute(db);
+        await sql`update ${sql.table(table)} set project_id = ${DEFAULT_PROJECT}`.execute(db);
+        await sql`alter table ${sql.table(table)} alter column project_id set not null`.execute(db);
+      }
+      await sql`drop index sandboxes_name_unique, snapshots_name_unique, sandboxes_live`.execute(db);
+      await sql`
+        create unique index sandboxes_name_unique on sandboxes (project_id, name) where settled <> 'deleted'`.execute(
+        db,
+      );
+      await sql`
+        create unique index snapshots_name_unique on snapshots (project_id, name) where name is not null`.execute(db);
+      await sql`
+        create index sandboxes_live on sandboxes (project_id, created_at desc, id desc)
+        where settled <> 'deleted'`.execute(db);
+      await sql`
+        alter table api_keys
+          add column organisation_id text references organisations (id),
+          add column project_id text references projects (id),
+          add column name text,
+          add column roles text[],
+          add column revoked_at timestamptz(3)`.execute(db);
+      await sql`update api_keys set organisation_id = ${DEFAULT_ORGANISATION}, roles = ${['admin']}`.execute(db);
+      await sql`
+        alter table api_keys
+          alter column id type text collate "C",
+          alter column organisation_id set not null,
+          alter column roles set not null`.execute(db);
+      await sql`create unique index api_keys_sha256 on api_keys (sha256)`.execute(db);
+      await sql`create index api_keys_organisation on api_keys (organisation_id, created_at desc, id desc)`.execute(db);
+    },
+  },
+  '0003_calls': {
+    async up(db) {
+      await sql`alter table operations add column request_id text, add column api_key_id text`.execute(db);
+      await sql`create index operations_request on operations (request_id) where request_id is not null`.execute(db);
+      await sql`
+        create table calls (
+          api_key_id text not null,
+          idempotency_key text not null,
+          route text not null,
+          digest text not null,
+          request_id text not null,
+          owner text not null,
+          answer text,
+          at timestamptz(3) not null,
+          primary key (api_key_id, idempotency_key)
+        )`.execute(db);
+      await sql`create index calls_at on calls (at)`.execute(db);
+    },
+  },
+  '0004_operations': {
+    async up(db) {
+      await sql`alter table operations add column project_id text, alter column id type text collate "C"`.execute(db);
+      await sql`
+        update operations set project_id = sandboxes.project_id
+        from sandboxes where sandboxes.id = operations.sandbox_id`.execute(db);
+      await sql`alter table operations alter column project_id set not null`.execute(db);
+      await sql`create index operations_project on operations (project_id, started_at desc, id desc)`.execute(db);
+    },
+  },
+  '0005_audit': {
+    async up(db) {
+      await sql`
+        create table audit (
+          id text collate "C" primary key,
+          request_id text not null unique,
+          api_key_id text not null,
+          organisation_id text not null,
+          project_id text,
+          action text not null,
+          call text not null,
+          target text,
+          operation_id text,
+          outcome text,
+          at timestamptz(3) not null,
+          check ((operation_id is null) <> (outcome is null))
+        )`.execute(db);
+      await sql`create index audit_organisation on audit (organisation_id, at desc, id desc)`.execute(db);
+      await sql`create index audit_at on audit (at)`.execute(db);
+    },
+  },
+  '0006_limits': {
+    async up(db) {
+      await sql`
+        alter table organisations
+          add column max_sandboxes bigint,
+          add column max_running bigint,
+          add column max_snapshots bigint,
+          add column max_memory_mib bigint`.execute(db);
+      await sql`create index snapshots_project on snapshots (project_id)`.execute(db);
+    },
+  },
+  '0007_events': {
+    async up(db) {
+      await sql`
+        create table events (
+          tx bigint not null default pg_current_xact_id()::text::bigint,
+          number bigint generated always as identity,
+          kind text not null,
+          at timestamptz(3) not null,
+          organisation_id text,
+          project_id text,
+          sandbox_id text,
+          snapshot_id text,
+          operation_id text,
+          api_key_id text,
+          operation text,
+          outcome text,
+          error_code text,
+          primary key (tx, number)
+        )`.execute(db);
+      await sql`create index events_project on events (project_id, tx, number)`.execute(db);
+      await sql`create index events_organisation on events (organisation_id, tx, number)
+        where organisation_id is not null`.execute(db);
+      await sql`create index events_at on events (at)`.execute(db);
+      await sql`create table event_floor (tx bigint not null, number bigint not null)`.execute(db);
+      await sql`insert into event_floor (tx, number) values (0, 0)`.execute(db);
     },
   },
 };

@@ -54,6 +54,12 @@ export const sandboxId = idOf('sandbox', 'sbx').meta({ description: 'Id of a san
 export const snapshotId = idOf('snapshot', 'snp').meta({ description: 'Id of a snapshot.' });
 export const processId = idOf('process', 'prc').meta({ description: 'Id of a process that the API started.' });
 
+export const organisationId = idOf('organisation', 'org').meta({ description: 'Id of an organisation.' });
+export const projectId = idOf('project', 'prj').meta({ description: 'Id of a project.' });
+export const operationId = idOf('operation', 'opn').meta({ description: 'Id of an operation.' });
+export const auditId = idOf('audit', 'aud').meta({ description: 'Id of a record of the audit.' });
+export const apiKeyId = idOf('apiKey', 'key').meta({ description: 'Id of an API key; not the key itself.' });
+
 /** Starts with a letter and has no underscore, so that no name looks like an id. */
 export const name = z
   .string()
@@ -68,6 +74,7 @@ const reference = (kind: string, prefix: string) =>
 
 export const sandboxReference = reference('sandbox', 'sbx');
 export const snapshotReference = reference('snapshot', 'snp');
+export const projectReference = reference('project', 'prj');
 
 export const timestamp = z.iso.datetime().meta({ description: 'ISO 8601, UTC.' });
 

@@ -1,8 +1,12 @@
 /** All schemas of the wire. */
+export * from './audit.ts';
+export * from './event.ts';
 export * from './exec.ts';
 export * from './fields.ts';
 export * from './files.ts';
+export * from './operation.ts';
 export * from './platform.ts';
 export * from './problem.ts';
 export * from './sandbox.ts';
 export * from './snapshot.ts';
+export * from './tenants.ts';

@@ -1,0 +1,111 @@
+/**
+ * The outbox in PostgreSQL. Transactions end in another order than their rows are numbered, so a number alone is no cursor:
+ * a reader could pass a row that is not committed yet. Each row also names its transaction, rows are read in the order of
+ * (transaction, number), and only those of transactions before every one that still runs. So nothing comes to stand before
+ * what was read.
+ */
+import type { EventRecords, EventsRequest, NewEvent, RecordedEvent } from '@space/control';
+import {
+  type ApiKeyId,
+  AppError,
+  type OperationId,
+  type OrganisationId,
+  type ProjectId,
+  type SandboxId,
+  type SnapshotId,
+} from '@space/core';
+import { type Kysely, type Selectable, sql } from 'kysely';
+import { translated } from './errors.ts';
+import type { Tables } from './schema.ts';
+
+interface Place {
+  readonly tx: string;
+  readonly number: string;
+}
+
+export class PostgresEvents implements EventRecords {
+  readonly #db: Kysely<Tables>;
+
+  constructor(db: Kysely<Tables>) {
+    this.#db = db;
+  }
+
+  list({ after, projectId, organisationId, limit }: EventsRequest): Promise<readonly RecordedEvent[]> {
+    return translated(async () => {
+      const floor = await this.#db.selectFrom('event_floor').selectAll().executeTakeFirstOrThrow();
+      const from = after === null ? { tx: `${floor.tx}`, number: `${floor.number}` } : placeOf(after);
+      if (isBefore(from, floor))
+        throw new AppError('events_lost', 'What came right after the cursor is no longer kept.');
+      const rows = await this.#db
+        .selectFrom('events')
+        .selectAll()
+        .where(sql<boolean>`(tx, number) > (${from.tx}::bigint, ${from.number}::bigint)`)
+        .where(sql<boolean>`tx < pg_snapshot_xmin(pg_current_snapshot())::text::bigint`)
+        .where((eb) => eb.or([eb('project_id', '=', projectId), eb('organisation_id', '=', organisationId)]))
+        .orderBy('tx')
+        .orderBy('number')
+        .limit(limit)
+        .execute();
+      return rows.map(eventOf);
+    });
+  }
+
+  dropBefore(time: Date): Promise<void> {
+    return translated(() =>
+      this.#db.transaction().execute(async (tx) => {
+        const gone = await tx.deleteFrom('events').where('at', '<', time).returning(['tx', 'number']).execute();
+        for (const { tx: id, number } of gone) {
+          await sql`
+            update event_floor set tx = ${id}, number = ${number}
+            where (tx, number) < (${id}::bigint, ${number}::bigint)`.execute(tx);
+        }
+      }),
+    );
+  }
+}
+
+/** In the transaction of the change that they tell of. */
+export async function appendEvents(tx: Kysely<Tables>, events: readonly NewEvent[]): Promise<void> {
+  if (events.length === 0) return;
+  const rows = events.map((event) => ({
+    kind: event.kind,
+    at: event.at,
+    organisation_id: event.organisationId,
+    project_id: event.projectId,
+    sandbox_id: event.sandboxId,
+    snapshot_id: event.snapshotId,
+    operation_id: event.operationId,
+    api_key_id: event.apiKeyId,
+    operation: event.operation,
+    outcome: event.outcome,
+    error_code: event.errorCode,
+  }));
+  await tx.insertInto('events').values(rows).execute();
+}
+
+function placeOf(cursor: string): Place {
+  const [tx = '0', number = '0'] = cursor.split('-');
+  return { tx, number };
+}
+
+function isBefore(place: Place, floor: { readonly tx: number; readonly number: number }): boolean {
+  const [tx, number] = [BigInt(place.tx), BigInt(place.number)];
+  return tx < BigInt(floor.tx) || (tx === BigInt(floor.tx) && number < BigInt(floor.number));
+}
+
+function eventOf(row: Selectable<Tables['events']>): RecordedEvent {
+  return {
+    cursor: `${row.tx}-${row.number}`,
+    kind: row.kind,
+    at: row.at,
+    organisationId: row.organisation_id as OrganisationId | null,
+    projectId: row.project_id as ProjectId | null,
+    sandboxId: row.sandbox_id as SandboxId | null,
+    snapshotId: row.snapshot_id as SnapshotId | null,
+    operationId: row.operation_id as OperationId | null,
+    apiKeyId: row.api_key_id as ApiKeyId | null,
+    operation: row.operation,
+    outcome: row.outcome,
+    errorCode: row.error_code,
+  };
+}

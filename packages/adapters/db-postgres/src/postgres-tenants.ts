@@ -1,0 +1,180 @@
+/** Organisations, projects and API keys in PostgreSQL. */
+import {
+  decodeCursor,
+  eventOfRevocation,
+  type Page,
+  type PageRequest,
+  pageOf,
+  type RecordedApiKey,
+  type RecordedOrganisation,
+  type RecordedProject,
+  type Revocation,
+  type TenantRecords,
+} from '@space/control';
+import type { ApiKeyId, Limits, OrganisationId, ProjectId, Usage } from '@space/core';
+import { type Kysely, type Selectable, type SelectQueryBuilder, sql } from 'kysely';
+import { translated } from './errors.ts';
+import { appendEvents } from './postgres-events.ts';
+import { rowOfLimits, usageOf } from './postgres-limits.ts';
+import { apiKeyOf, organisationOf, projectOf, rowOfApiKey, rowOfProject } from './rows.ts';
+import type { Tables } from './schema.ts';
+
+type ProjectQuery = SelectQueryBuilder<Tables, 'projects', Selectable<Tables['projects']>>;
+
+export class PostgresTenants implements TenantRecords {
+  readonly #db: Kysely<Tables>;
+
+  constructor(db: Kysely<Tables>) {
+    this.#db = db;
+  }
+
+  addOrganisation(organisation: RecordedOrganisation, project: RecordedProject, key: RecordedApiKey): Promise<void> {
+    return translated(() =>
+      this.#db.transaction().execute(async (tx) => {
+        const { id, name, operator, limits, createdAt: created_at } = organisation;
+        const row = { id, name, operator, created_at, ...rowOfLimits(limits) };
+        await tx.insertInto('organisations').values(row).execute();
+        await tx.insertInto('projects').values(rowOfProject(project)).execute();
+        await tx.insertInto('api_keys').values(rowOfApiKey(key)).execute();
+      }),
+    );
+  }
+
+  findOrganisation(id: OrganisationId): Promise<RecordedOrganisation | null> {
+    return translated(async () => {
+      const row = await this.#db.selectFrom('organisations').selectAll().where('id', '=', id).executeTakeFirst();
+      return row === undefined ? null : organisationOf(row);
+    });
+  }
+
+  setLimits(id: OrganisationId, limits: Limits): Promise<boolean> {
+    return translated(async () => {
+      const update = this.#db.updateTable('organisations').set(rowOfLimits(limits)).where('id', '=', id);
+      return (await update.returning('id').executeTakeFirst()) !== undefined;
+    });
+  }
+
+  usage(id: OrganisationId): Promise<Usage> {
+    return translated(() => usageOf(this.#db, id));
+  }
+
+  listOrganisations(page: PageRequest): Promise<Page<RecordedOrganisation>> {
+    return translated(async () => {
+      const rows = await newestFirst(this.#db.selectFrom('organisations').selectAll(), page).execute();
+      return pageOf(rows.map(organisationOf), page.limit, (one) => one.createdAt);
+    });
+  }
+
+  addProject(project: RecordedProject): Promise<void> {
+    return translated(async () => {
+      await this.#db.insertInto('projects').values(rowOfProject(project)).execute();
+    });
+  }
+
+  findProject(organisationId: OrganisationId, id: ProjectId): Promise<RecordedProject | null> {
+    return this.#project(organisationId, (query) => query.where('id', '=', id));
+  }
+
+  findProjectByName(organisationId: OrganisationId, name: string): Promise<RecordedProject | null> {
+    return this.#project(organisationId, (query) => query.where('name', '=', name));
+  }
+
+  firstProject(organisationId: OrganisationId): Promise<RecordedProject | null> {
+    return this.#project(organisationId, (query) => query.orderBy('ordinal').limit(1));
+  }
+
+  listProjects(
+    page: PageRequest & { readonly organisationId: OrganisationId; readonly only: ProjectId | null },
+  ): Promise<Page<RecordedProject>> {
+    return translated(async () => {
+      let query = this.#projectsOf(page.organisationId);
+      if (page.only !== null) query = query.where('id', '=', page.only);
+      return pageOf((await newestFirst(query, page).execute()).map(projectOf), page.limit, (one) => one.createdAt);
+    });
+  }
+
+  addApiKey(key: RecordedApiKey): Promise<void> {
+    return translated(async () => {
+      await this.#db.insertInto('api_keys').values(rowOfApiKey(key)).execute();
+    });
+  }
+
+  findApiKeyByDigest(sha256: Uint8Array): Promise<RecordedApiKey | null> {
+    return translated(async () => {
+      const live = this.#db.selectFrom('api_keys').selectAll().where('revoked_at', 'is', null);
+      const row = await live.where('sha256', '=', Buffer.from(sha256)).executeTakeFirst();
+      return row === undefined ? null : apiKeyOf(row);
+    });
+  }
+
+  listApiKeys(page: PageRequest & { readonly organisationId: OrganisationId }): Promise<Page<RecordedApiKey>> {
+    return translated(async () => {
+      const own = this.#db.selectFrom('api_keys').selectAll().where('organisation_id', '=', page.organisationId);
+      return pageOf((await newestFirst(own, page).execute()).map(apiKeyOf), page.limit, (one) => one.createdAt);
+    });
+  }
+
+  revokeApiKey(organisationId: OrganisationId, id: ApiKeyId, at: Date): Promise<Revocation> {
+    return translated(() =>
+      this.#db.transaction().execute(async (tx) => {
+        // One revocation at a time in an organisation: two admins that revoke each other would else both succeed.
+        await tx.selectFrom('organisations').select('id').where('id', '=', organisationId).forUpdate().execute();
+        const own = tx.selectFrom('api_keys').selectAll().where('organisation_id', '=', organisationId);
+        const key = await own.where('id', '=', id).executeTakeFirst();
+        if (key === undefined) return 'absent';
+        if (key.revoked_at !== null) return 'revoked';
+        const live = (await own.where('revoked_at', 'is', null).execute()).filter(isAdmin);
+        if (isAdmin(key) && live.length === 1) return 'last_admin';
+        await tx.updateTable('api_keys').set({ revoked_at: at }).where('id', '=', id).execute();
+        await appendEvents(tx, [eventOfRevocation(organisationId, id, at)]);
+        return 'revoked';
+      }),
+    );
+  }
+
+  revokedAmong(ids: readonly ApiKeyId[]): Promise<readonly ApiKeyId[]> {
+    if (ids.length === 0) return Promise.resolve([]);
+    return translated(async () => {
+      const revoked = this.#db.selectFrom('api_keys').select('id').where('revoked_at', 'is not', null);
+      return (await revoked.where('id', 'in', [...ids]).execute()).map(({ id }) => id as ApiKeyId);
+    });
+  }
+
+  hasApiKeys(): Promise<boolean> {
+    return translated(async () => {
+      return (await this.#db.selectFrom('api_keys').select('id').limit(1).executeTakeFirst()) !== undefined;
+    });
+  }
+
+  #projectsOf(organisationId: OrganisationId) {
+    return this.#db.selectFrom('projects').selectAll().where('organisation_id', '=', organisationId);
+  }
+
+  #project(
+    organisationId: OrganisationId,
+    narrow: (query: ProjectQuery) => ProjectQuery,
+  ): Promise<RecordedProject | null> {
+    return translated(async () => {
+      const row = await narrow(this.#projectsOf(organisationId)).executeTakeFirst();
+      return row === undefined ? null : projectOf(row);
+    });
+  }
+}
+
+function isAdmin({ roles, project_id }: { readonly roles: readonly string[]; readonly project_id: string | null }) {
+  return project_id === null && roles.includes('admin');
+}
+
+/** Up to one more than the page holds. */
+function newestFirst<T extends 'organisations' | 'projects' | 'api_keys', O>(
+  query: SelectQueryBuilder<Tables, T, O>,
+  { limit, cursor }: PageRequest,
+): SelectQueryBuilder<Tables, T, O> {
+  const ordered = query
+    .orderBy(sql`created_at`, 'desc')
+    .orderBy(sql`id`, 'desc')
+    .limit(limit + 1);
+  if (cursor === undefined) return ordered;
+  const { at, id } = decodeCursor(cursor);
+  return ordered.where(sql<boolean>`(created_at, id) < (${at}, ${id})`);
+}

@@ -1,0 +1,54 @@
+/** What happened, as a stream that can be taken up again. */
+import { OPERATIONS } from '@space/core';
+import { z } from 'zod';
+import { PROBLEM_CODES } from '../problem-codes.ts';
+import { apiKeyId, operationId, sandboxId, snapshotId, timestamp } from './fields.ts';
+import { operationState } from './operation.ts';
+import { errorEvent } from './problem.ts';
+
+const cursor = z
+  .string()
+  .regex(/^[0-9]{1,18}-[0-9]{1,18}$/, 'must be the cursor of an event')
+  .meta({ description: 'Where the event stands; pass it as `after` to go on behind it.' });
+
+export const eventsQuery = z.strictObject({
+  after: cursor.exactOptional(),
+  follow: z
+    .enum(['true', 'false'])
+    .default('true')
+    .transform((text) => text === 'true')
+    .meta({ description: 'Whether to wait for what happens next; else the stream ends with what there is.' }),
+});
+
+const of = <T extends z.ZodType>(schema: T) => schema.exactOptional();
+
+export const platformEvent = z
+  .discriminatedUnion('type', [
+    z.strictObject({
+      type: z.literal('event'),
+      cursor,
+      kind: z.enum([
+        'sandbox.created',
+        'sandbox.running',
+        'sandbox.paused',
+        'sandbox.crashed',
+        'sandbox.deleted',
+        'snapshot.taken',
+        'snapshot.deleted',
+        'operation.ended',
+        'key.revoked',
+      ]),
+      at: timestamp,
+      sandboxId: of(sandboxId),
+      snapshotId: of(snapshotId),
+      apiKeyId: of(apiKeyId),
+      operationId: of(operationId),
+      operation: of(z.enum(OPERATIONS)),
+      state: of(operationState),
+      code: of(z.enum(PROBLEM_CODES)),
+    }),
+    z.strictObject({ type: z.literal('open') }),
+    z.strictObject({ type: z.literal('end') }),
+    errorEvent,
+  ])
+  .meta({ id: 'PlatformEvent' });

@@ -1,0 +1,108 @@
+/**
+ * The part of the records that says what happened: an outbox, written in the transaction of the change itself. Events come in
+ * an order that never changes, and none comes to stand before one that was read: so a cursor misses nothing.
+ */
+import type {
+  ApiKeyId,
+  ErrorCode,
+  Operation,
+  OperationId,
+  OrganisationId,
+  ProjectId,
+  SandboxId,
+  Settled,
+  SnapshotId,
+} from '@space/core';
+import type { OperationEnd, Outcome, RecordedSandbox, RecordedSnapshot } from './records.ts';
+
+export type EventKind =
+  | `sandbox.${'created' | 'running' | 'paused' | 'crashed' | 'deleted'}`
+  | 'snapshot.taken'
+  | 'snapshot.deleted'
+  | 'operation.ended'
+  | 'key.revoked';
+
+export interface NewEvent {
+  readonly kind: EventKind;
+  readonly at: Date;
+  /** Of what is the organisation's; else null. */
+  readonly organisationId: OrganisationId | null;
+  readonly projectId: ProjectId | null;
+  readonly sandboxId: SandboxId | null;
+  readonly snapshotId: SnapshotId | null;
+  readonly operationId: OperationId | null;
+  readonly apiKeyId: ApiKeyId | null;
+  readonly operation: Operation | null;
+  readonly outcome: Outcome | null;
+  readonly errorCode: ErrorCode | null;
+}
+
+export interface RecordedEvent extends NewEvent {
+  readonly cursor: string;
+}
+
+export interface EventsRequest {
+  /** Null: from the first that is kept. */
+  readonly after: string | null;
+  readonly projectId: ProjectId;
+  /** Also what is the organisation's own; null: not. */
+  readonly organisationId: OrganisationId | null;
+  readonly limit: number;
+}
+
+export interface EventRecords {
+  /** In order. Throws `events_lost` when what came after the cursor is no longer kept. */
+  list(request: EventsRequest): Promise<readonly RecordedEvent[]>;
+  dropBefore(time: Date): Promise<void>;
+}
+
+const NOTHING = {
+  organisationId: null,
+  projectId: null,
+  sandboxId: null,
+  snapshotId: null,
+  operationId: null,
+  apiKeyId: null,
+  operation: null,
+  outcome: null,
+  errorCode: null,
+};
+
+/** What the end of an operation makes known, in order. */
+export function eventsOfEnd(
+  before: Pick<RecordedSandbox, 'settled' | 'operation' | 'id' | 'projectId'>,
+  end: OperationEnd,
+  taken: readonly RecordedSnapshot[],
+): readonly NewEvent[] {
+  const { id: sandboxId, projectId, operation } = before;
+  const base = { ...NOTHING, at: end.at, projectId, sandboxId };
+  const states = eventsOfSettling(before, end.settled, end.at);
+  const created = operation === 'create' && end.settled !== 'deleted';
+  const { operationId, outcome, errorCode } = end;
+  return [
+    ...(created ? [{ ...base, kind: 'sandbox.created' as const }] : []),
+    ...taken.map(({ id }) => ({ ...base, kind: 'snapshot.taken' as const, snapshotId: id })),
+    ...(operation === 'create' && !created ? [] : states),
+    { ...base, kind: 'operation.ended', operationId, operation, outcome, errorCode },
+  ];
+}
+
+export function eventsOfSettling(
+  { id, projectId, settled: before }: Pick<RecordedSandbox, 'settled' | 'id' | 'projectId'>,
+  settled: Settled,
+  at: Date,
+): readonly NewEvent[] {
+  if (settled === before || settled === 'absent') return [];
+  return [{ ...NOTHING, kind: `sandbox.${settled}`, at, projectId, sandboxId: id }];
+}
+
+export function eventOfDrop(
+  { id, sandboxId, projectId }: Pick<RecordedSnapshot, 'id' | 'sandboxId' | 'projectId'>,
+  at: Date,
+): NewEvent {
+  return { ...NOTHING, kind: 'snapshot.deleted', at, projectId, sandboxId, snapshotId: id };
+}
+
+export function eventOfRevocation(organisationId: OrganisationId, apiKeyId: ApiKeyId, at: Date): NewEvent {
+  return { ...NOTHING, kind: 'key.revoked', at, organisationId, apiKeyId };
+}

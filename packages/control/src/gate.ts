@@ -1,0 +1,189 @@
+/**
+ * The gate: every call of every route with an action passes it, since it is built from the route table. It decides whether
+ * the caller may do the action, answers a call that was made before (see `idempotency.ts`), records what was done, and ends
+ * the call when its key is revoked.
+ */
+import {
+  type Caller,
+  ROUTE_NAMES,
+  ROUTES,
+  type Route,
+  type RouteName,
+  takesIdempotencyKey,
+  type UseCases,
+} from '@space/contract';
+import { ACTIONS, type Action, AppError, authorise, type Resource, unreachable } from '@space/core';
+import type { Audit } from './audit.ts';
+import type { GatedCaller } from './gated-caller.ts';
+import type { IdempotentCalls } from './idempotency.ts';
+import type { KeyWatch } from './key-watch.ts';
+
+/** The routes that the gate is in front of; the others are open. */
+export type GatedName = Exclude<keyof UseCases, 'readiness'>;
+export type GatedUseCases = Pick<UseCases, GatedName>;
+
+type AnyUseCase = (caller: GatedCaller, ...rest: unknown[]) => unknown;
+/** The use-cases behind the gate. */
+export type InnerUseCases = {
+  readonly [N in GatedName]: (caller: GatedCaller, ...rest: Tail<Parameters<UseCases[N]>>) => ReturnType<UseCases[N]>;
+};
+type Tail<T extends readonly unknown[]> = T extends readonly [unknown, ...infer Rest] ? Rest : never;
+
+export class Gate {
+  readonly #keys: KeyWatch;
+  readonly #calls: IdempotentCalls;
+  readonly #audit: Audit;
+
+  constructor(keys: KeyWatch, calls: IdempotentCalls, audit: Audit) {
+    this.#audit = audit;
+    this.#keys = keys;
+    this.#calls = calls;
+  }
+
+  /** The use-cases, each behind the gate. */
+  guard(useCases: InnerUseCases): GatedUseCases {
+    // A HEAD has no use-case of its own: the server answers it from another, which passes the gate.
+    const guarded = GATED.filter((name) => name in useCases).map((name) => [
+      name,
+      this.#guardOne(name, useCases[name].bind(useCases) as AnyUseCase),
+    ]);
+    return Object.fromEntries(guarded) as GatedUseCases;
+  }
+
+  #guardOne(name: GatedName, useCase: AnyUseCase) {
+    const route: Route = ROUTES[name];
+    if (route.response.kind === 'ndjson') {
+      return (caller: Caller, ...rest: unknown[]) =>
+        this.#stream(
+          () => this.#enter(name, caller, rest[0]),
+          (inner) => useCase(inner, ...rest) as AsyncIterable<unknown>,
+        );
+    }
+    return async (caller: Caller, ...rest: unknown[]) => {
+      const passage = this.#enter(name, caller, rest[0]);
+      try {
+        passage.check();
+        const { inner } = passage;
+        const work = async () => useCase(inner, ...rest);
+        const result = await (takesIdempotencyKey(route) ? this.#calls.once(name, inner, rest[0], work) : work());
+        await passage.record({ result });
+        return result;
+      } catch (thrown) {
+        await passage.record({ thrown });
+        throw thrown;
+      } finally {
+        passage.leave();
+      }
+    };
+  }
+
+  #enter(name: GatedName, caller: Caller, input: unknown): Passage {
+    const route: Route = ROUTES[name];
+    const { action } = route;
+    if (action === undefined) throw new Error(`the route ${name} has no action`);
+    const { signal, leave } = this.#keys.enter(caller.principal.apiKeyId);
+    const asker = this.#audit.askerOf(caller, name, action);
+    let recorded = false;
+    const inner: GatedCaller = {
+      ...caller,
+      asker,
+      signal: AbortSignal.any([caller.signal, signal]),
+      onOperation: (id) => {
+        // It was recorded together with the operation.
+        recorded = true;
+        caller.onOperation?.(id);
+      },
+    };
+    return {
+      inner,
+      revoked: signal,
+      check: () => checkAllowed(caller, action),
+      leave,
+      record: async (end) => {
+        if (recorded) return;
+        recorded = true;
+        await this.#audit.ended(asker, route, input, end);
+      },
+    };
+  }
+
+  /** Nothing is done before the first item is asked for; so that is when the decision is made. */
+  #stream<T>(enter: () => Passage, start: (caller: GatedCaller) => AsyncIterable<T>): AsyncIterable<T> {
+    return {
+      [Symbol.asyncIterator]: () => {
+        const { inner, revoked, check, record, leave } = enter();
+        let iterator: AsyncIterator<T> | undefined;
+        return {
+          async next() {
+            try {
+              if (iterator === undefined) {
+                check();
+                iterator = start(inner)[Symbol.asyncIterator]();
+              }
+              const item = await iterator.next();
+              if (item.done && revoked.aborted) throw revoked.reason;
+              // It has begun, and may last for weeks: that is recorded now.
+              await record({});
+              if (item.done) leave();
+              return item;
+            } catch (thrown) {
+              leave();
+              await record({ thrown });
+              throw revoked.aborted ? revoked.reason : thrown;
+            }
+          },
+          async return() {
+            leave();
+            await iterator?.return?.();
+            return { done: true, value: undefined };
+          },
+        };
+      },
+    };
+  }
+}
+
+/** One call on its way through. */
+interface Passage {
+  readonly inner: GatedCaller;
+  /** Aborts when the key of the caller is revoked. */
+  readonly revoked: AbortSignal;
+  check(): void;
+  /** For the audit, how it went; what was recorded already is not recorded again. */
+  record(end: { readonly result?: unknown; readonly thrown?: unknown }): Promise<void>;
+  /** Must be called when the call has ended. */
+  leave(): void;
+}
+
+const GATED: readonly GatedName[] = ROUTE_NAMES.filter(isGated);
+
+function isGated(name: RouteName): name is GatedName {
+  const route: Route = ROUTES[name];
+  return route.action !== undefined;
+}
+
+function checkAllowed(caller: Caller, action: Action): void {
+  const decision = authorise(caller.principal, action, resourceOf(caller, action));
+  if (decision.allowed) return;
+  const { roles } = caller.principal;
+  throw decision.code === 'not_found'
+    ? new AppError('not_found', 'There is no such project.')
+    : new AppError('forbidden', {
+        detail: `The key has the roles ${roles.join(', ')}; none allows ${action} here.`,
+        facts: { action },
+      });
+}
+
+function resourceOf({ principal: { organisationId }, projectId }: Caller, action: Action): Resource {
+  const kind = ACTIONS[action];
+  switch (kind) {
+    case 'installation':
+      return { kind };
+    case 'organisation':
+      return { kind, organisationId };
+    case 'project':
+      return { kind, organisationId, projectId };
+    default:
+      return unreachable(kind);
+  }
+}

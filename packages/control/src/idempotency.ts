@@ -1,0 +1,219 @@
+/**
+ * Calls that are made once however often they are sent. A caller names a call by an idempotency key; the first request
+ * carries it out, and each later one gets its answer.
+ *
+ * ```
+ *   claim ─┬─ new ───────────────► carry out ─► keep the answer (or, when nothing was changed, let go)
+ *          ├─ other input ───────► idempotency_conflict
+ *          ├─ answered ──────────► the answer
+ *          ├─ under way here ────► the same answer, when it is there
+ *          └─ its process died ──► the end of the operations that it began ─► what they did, or carry out anew
+ * ```
+ *
+ * What is kept of a failure: one that followed upon an operation and would not go away by repeating the call. All others
+ * changed nothing that a repetition could do twice, and are not kept.
+ */
+import { createHash } from 'node:crypto';
+import type { Caller, RouteName } from '@space/contract';
+import { AppError, asAppError, type ErrorCode } from '@space/core';
+import type { RecordedCall } from './call-records.ts';
+import type { ControlPorts } from './ports.ts';
+import type { RecordedOperation } from './records.ts';
+import { retryUnavailable } from './retry.ts';
+
+/** How long an answer is kept, and how many of one caller. */
+const KEPT_MS = 24 * 60 * 60 * 1000;
+const KEPT_PER_CALLER = 100_000;
+
+interface UnderWay {
+  readonly work: Promise<unknown>;
+  readonly digest: string;
+  /** Of the caller that began it. */
+  readonly signal: AbortSignal;
+}
+
+/** What a call that its process left behind has done, when it has done it; undefined: it is to be carried out anew. */
+export type Retrace = (
+  name: RouteName,
+  operations: readonly RecordedOperation[],
+) => Promise<{ readonly result: unknown } | undefined>;
+
+interface Kept {
+  readonly result?: unknown;
+  readonly error?: KeptError;
+}
+
+interface KeptError {
+  readonly code: ErrorCode;
+  readonly detail: string;
+  readonly facts: AppError['facts'];
+}
+
+export class IdempotentCalls {
+  readonly #ports: Pick<ControlPorts, 'records' | 'clock' | 'logger'>;
+  readonly #owner: string;
+  readonly #retrace: Retrace;
+  readonly #underWay = new Map<string, UnderWay>();
+
+  constructor(ports: ControlPorts, retrace: Retrace) {
+    this.#ports = ports;
+    this.#owner = Buffer.from(ports.chance.bytes(16)).toString('hex');
+    this.#retrace = retrace;
+  }
+
+  /** Without a key, the call is simply carried out. */
+  async once<T>(name: RouteName, caller: Caller, input: unknown, carryOut: () => Promise<T>): Promise<T> {
+    const { idempotencyKey, requestId } = caller;
+    if (idempotencyKey === undefined) return carryOut();
+    const call: RecordedCall = {
+      apiKeyId: caller.principal.apiKeyId,
+      idempotencyKey,
+      route: name,
+      digest: digestOf(name, caller, input),
+      requestId,
+      owner: this.#owner,
+      answer: null,
+      at: new Date(this.#ports.clock.now()),
+    };
+    const key = `${call.apiKeyId} ${idempotencyKey}`;
+    for (;;) {
+      const here = this.#underWay.get(key);
+      if (here === undefined) return this.#track(key, call, caller, this.#claim(name, call, carryOut));
+      if (here.digest !== call.digest) throw conflict(call);
+      try {
+        return (await here.work) as T;
+      } catch (thrown) {
+        // Its caller left before it was done; that is not the end that this one gets.
+        if (!here.signal.aborted) throw thrown;
+      }
+    }
+  }
+
+  /** Before a stream begins: null, and then `started` must be called with what a repetition is told; or that. */
+  async begin(name: RouteName, caller: Caller, input: unknown) {
+    const started = Promise.withResolvers<unknown>();
+    started.promise.catch(() => undefined);
+    const told = Promise.withResolvers<unknown>();
+    void this.once(name, caller, input, () => {
+      told.resolve(null);
+      return started.promise;
+    }).then(told.resolve, told.reject);
+    return { before: await told.promise, started };
+  }
+
+  async dropOld(): Promise<void> {
+    const before = new Date(this.#ports.clock.now() - KEPT_MS);
+    await this.#ports.records.calls.dropOld(before, KEPT_PER_CALLER);
+  }
+
+  async #track<T>(key: string, { digest }: RecordedCall, { signal }: Caller, work: Promise<T>): Promise<T> {
+    this.#underWay.set(key, { work, digest, signal });
+    try {
+      return await work;
+    } finally {
+      this.#underWay.delete(key);
+    }
+  }
+
+  /** In this process nobody else does this for the key; so a call that is held without an answer was left behind. */
+  async #claim<T>(name: RouteName, call: RecordedCall, carryOut: () => Promise<T>): Promise<T> {
+    for (;;) {
+      const present = await this.#ports.records.calls.claim(call);
+      if (present === null) return this.#carryOut(call, carryOut);
+      if (present.digest !== call.digest) throw conflict(present);
+      if (present.answer !== null) return answerFrom(present.answer) as T;
+      const adopted = await this.#adopt(name, present, call, carryOut);
+      if (adopted !== TAKEN) return adopted;
+    }
+  }
+
+  async #carryOut<T>(call: RecordedCall, carryOut: () => Promise<T>): Promise<T> {
+    const { records } = this.#ports;
+    try {
+      const result = await carryOut();
+      await this.#quietly(() => records.calls.keepAnswer(call, toJson({ result })));
+      return result;
+    } catch (thrown) {
+      await this.#quietly(async () => {
+        const error = asAppError(thrown);
+        const began = error.kind.retry === 'never' && (await records.operationsOf(call.requestId)).length > 0;
+        const { code, message: detail, facts } = error;
+        if (began) await records.calls.keepAnswer(call, toJson({ error: { code, detail, facts } }));
+        else await records.calls.release(call);
+      });
+      throw thrown;
+    }
+  }
+
+  /** The call of a process that died: what it began has ended, or is ended now. */
+  async #adopt<T>(
+    name: RouteName,
+    left: RecordedCall,
+    call: RecordedCall,
+    carryOut: () => Promise<T>,
+  ): Promise<T | typeof TAKEN> {
+    const { records } = this.#ports;
+    const retraced = await this.#retrace(name, await records.operationsOf(left.requestId));
+    if (retraced !== undefined) {
+      await records.calls.keepAnswer(left, toJson(retraced));
+      return retraced.result as T;
+    }
+    if (!(await records.calls.takeOver(left, call))) return TAKEN;
+    return this.#carryOut(call, carryOut);
+  }
+
+  /** The call is over, and its caller gets its end; that it is not remembered is logged. */
+  async #quietly(work: () => Promise<void>): Promise<void> {
+    try {
+      await retryUnavailable(work);
+    } catch (err) {
+      this.#ports.logger.warn({ err }, 'the answer of a call could not be kept');
+    }
+  }
+}
+
+const TAKEN = Symbol('taken over by another request');
+
+function digestOf(name: RouteName, { projectId }: Caller, input: unknown): string {
+  return createHash('sha256')
+    .update(JSON.stringify([name, projectId, sorted(input)]))
+    .digest('hex');
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.entries(value)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, inner]) => [key, sorted(inner)]);
+}
+
+function conflict({ route }: RecordedCall): AppError {
+  return new AppError('idempotency_conflict', {
+    detail: 'The idempotency key was used for another call, or for other input.',
+    facts: { route },
+  });
+}
+
+/** Errors among results (a fork has one per child) are marked; a secret is shown once, so it is not kept. */
+function toJson(kept: Kept): string {
+  return JSON.stringify(kept, (key, value: unknown) => {
+    if (key === 'secretKey') return null;
+    if (!(value instanceof AppError)) return value;
+    const { code, message: detail, facts } = value;
+    return { $error: { code, detail, facts } satisfies KeptError };
+  });
+}
+
+function answerFrom(json: string): unknown {
+  const kept = JSON.parse(json, (_key, value: unknown) => {
+    const marked = typeof value === 'object' && value !== null && '$error' in value;
+    return marked ? errorFrom((value as { $error: KeptError }).$error) : value;
+  }) as Kept;
+  if (kept.error !== undefined) throw errorFrom(kept.error);
+  return kept.result;
+}
+
+function errorFrom({ code, detail, facts }: KeptError): AppError {
+  return new AppError(code, { detail, facts });
+}

@@ -1,0 +1,104 @@
+/**
+ * What the control plane did since its process started, and what there is now, in Prometheus' text format. No tenant, no
+ * sandbox and no name is in it: labels come from closed sets, so that their number is bounded.
+ */
+import { OPERATIONS, type Operation, SETTLED_STATES } from '@space/core';
+import type { ControlPorts } from './ports.ts';
+import type { Outcome } from './records.ts';
+
+/** Seconds. From a warm resume to the build of a ready snapshot. */
+const BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180];
+const OUTCOMES: readonly Outcome[] = ['ok', 'failed', 'superseded'];
+
+interface Histogram {
+  readonly counts: number[];
+  sum: number;
+  count: number;
+}
+
+export class Metrics {
+  readonly #durations = new Map<string, Histogram>();
+
+  operationEnded(operation: Operation, outcome: Outcome, milliseconds: number): void {
+    const key = labelsOf(operation, outcome);
+    const seconds = milliseconds / 1000;
+    const histogram = this.#durations.get(key) ?? { counts: BUCKETS.map(() => 0), sum: 0, count: 0 };
+    this.#durations.set(key, histogram);
+    for (const [index, bound] of BUCKETS.entries())
+      if (seconds <= bound) histogram.counts[index] = (histogram.counts[index] ?? 0) + 1;
+    histogram.sum += seconds;
+    histogram.count++;
+  }
+
+  async render({ records, node }: Pick<ControlPorts, 'records' | 'node'>): Promise<string> {
+    const [sandboxes, { memory, vaults }] = await Promise.all([records.countSandboxes(), node.capabilities()]);
+    const { connections, idle, waiting } = records.load();
+    const gauges: Gauge[] = [
+      {
+        name: 'space_sandboxes',
+        help: 'Sandboxes, by the state they are settled in.',
+        values: SETTLED_STATES.filter((state) => state !== 'deleted').map((state) => [
+          `{state="${state}"}`,
+          sandboxes.get(state) ?? 0,
+        ]),
+      },
+      { name: 'space_memory_promised_mib', help: 'Memory that microVMs may take.', values: [['', memory.promisedMib]] },
+      { name: 'space_memory_total_mib', help: 'Memory that can be promised.', values: [['', memory.totalMib]] },
+      {
+        name: 'space_vault_available_bytes',
+        help: 'What can still be written to a vault.',
+        values: vaults.map(({ name, availableBytes }) => [`{vault="${escaped(name)}"}`, availableBytes]),
+      },
+      {
+        name: 'space_database_connections',
+        help: 'Connections to the database, and callers that wait for one.',
+        values: [
+          ['{state="open"}', connections],
+          ['{state="idle"}', idle],
+          ['{state="waiting"}', waiting],
+        ],
+      },
+    ];
+    return [...this.#renderDurations(), ...gauges.flatMap(renderGauge), ''].join('\n');
+  }
+
+  #renderDurations(): string[] {
+    const name = 'space_operation_duration_seconds';
+    const lines = [`# HELP ${name} Time from the begin of an operation to its end.`, `# TYPE ${name} histogram`];
+    for (const operation of OPERATIONS) {
+      for (const outcome of OUTCOMES) {
+        const labels = labelsOf(operation, outcome);
+        const histogram = this.#durations.get(labels);
+        if (histogram === undefined) continue;
+        for (const [index, bound] of BUCKETS.entries()) {
+          lines.push(`${name}_bucket{${labels},le="${bound}"} ${histogram.counts[index]}`);
+        }
+        lines.push(`${name}_bucket{${labels},le="+Inf"} ${histogram.count}`);
+        lines.push(`${name}_sum{${labels}} ${histogram.sum}`, `${name}_count{${labels}} ${histogram.count}`);
+      }
+    }
+    return lines;
+  }
+}
+
+interface Gauge {
+  readonly name: string;
+  readonly help: string;
+  readonly values: readonly (readonly [labels: string, value: number])[];
+}
+
+function renderGauge({ name, help, values }: Gauge): string[] {
+  return [
+    `# HELP ${name} ${help}`,
+    `# TYPE ${name} gauge`,
+    ...values.map(([labels, value]) => `${name}${labels} ${value}`),
+  ];
+}
+
+function labelsOf(operation: Operation, outcome: Outcome): string {
+  return `operation="${operation}",outcome="${outcome}"`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+}

@@ -1,0 +1,77 @@
+/**
+ * The part of the records that says who there is: organisations, their projects and their API keys.
+ *
+ * - New records hold the default organisation, which runs the installation, and its default project; nothing else.
+ * - A project, and a key, belong to one organisation for good. A name is unique: an organisation's among all, a project's in
+ *   its organisation.
+ * - A revoked key stays, and never works again. An organisation that has an admin key of all its projects keeps one.
+ */
+import type { ApiKeyId, Limits, OrganisationId, ProjectId, Role, Usage } from '@space/core';
+import type { Page, PageRequest } from './records.ts';
+
+export interface RecordedOrganisation {
+  readonly id: OrganisationId;
+  readonly name: string;
+  /** Whether it runs the installation. */
+  readonly operator: boolean;
+  readonly limits: Limits;
+  readonly createdAt: Date;
+}
+
+export interface RecordedProject {
+  readonly id: ProjectId;
+  readonly organisationId: OrganisationId;
+  readonly name: string;
+  readonly createdAt: Date;
+}
+
+export interface RecordedApiKey {
+  readonly id: ApiKeyId;
+  readonly organisationId: OrganisationId;
+  /** The only project that it reaches; null: all of its organisation. */
+  readonly projectId: ProjectId | null;
+  readonly name: string | null;
+  readonly roles: readonly Role[];
+  /** The first letters of the key, for display. */
+  readonly prefix: string;
+  readonly sha256: Uint8Array;
+  readonly createdAt: Date;
+  readonly revokedAt: Date | null;
+}
+
+export interface TenantRecords {
+  /** With its first project and its first key, all or none. Throws `name_taken`. */
+  addOrganisation(organisation: RecordedOrganisation, project: RecordedProject, key: RecordedApiKey): Promise<void>;
+  findOrganisation(id: OrganisationId): Promise<RecordedOrganisation | null>;
+  /** False: there is none. */
+  setLimits(id: OrganisationId, limits: Limits): Promise<boolean>;
+  /** Counted from what is recorded. */
+  usage(id: OrganisationId): Promise<Usage>;
+  /** Newest first. */
+  listOrganisations(page: PageRequest): Promise<Page<RecordedOrganisation>>;
+
+  /** Throws `name_taken`. */
+  addProject(project: RecordedProject): Promise<void>;
+  findProject(organisationId: OrganisationId, id: ProjectId): Promise<RecordedProject | null>;
+  findProjectByName(organisationId: OrganisationId, name: string): Promise<RecordedProject | null>;
+  /** The one that was made with the organisation. */
+  firstProject(organisationId: OrganisationId): Promise<RecordedProject | null>;
+  /** Newest first; all, or only one. */
+  listProjects(
+    page: PageRequest & { readonly organisationId: OrganisationId; readonly only: ProjectId | null },
+  ): Promise<Page<RecordedProject>>;
+
+  addApiKey(key: RecordedApiKey): Promise<void>;
+  /** One that is not revoked. */
+  findApiKeyByDigest(sha256: Uint8Array): Promise<RecordedApiKey | null>;
+  /** Newest first, the revoked ones too. */
+  listApiKeys(page: PageRequest & { readonly organisationId: OrganisationId }): Promise<Page<RecordedApiKey>>;
+  /** Idempotent: a revoked key keeps its time. */
+  revokeApiKey(organisationId: OrganisationId, id: ApiKeyId, at: Date): Promise<Revocation>;
+  /** Those of the keys that are revoked. */
+  revokedAmong(ids: readonly ApiKeyId[]): Promise<readonly ApiKeyId[]>;
+  /** Whether there ever was one. */
+  hasApiKeys(): Promise<boolean>;
+}
+
+export type Revocation = 'revoked' | 'absent' | 'last_admin';

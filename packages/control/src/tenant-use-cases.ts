@@ -1,0 +1,115 @@
+/** The use-cases on organisations, projects and API keys. */
+import type {
+  ApiKeyList,
+  Caller,
+  CreatedApiKey,
+  CreatedOrganisation,
+  Input,
+  LimitsAndUsage,
+  Organisation,
+  OrganisationList,
+  Project,
+  ProjectList,
+} from '@space/contract';
+import { AppError, NO_LIMITS, newId } from '@space/core';
+import { findProject, mintKey } from './api-keys.ts';
+import type { KeyWatch } from './key-watch.ts';
+import type { ControlPorts } from './ports.ts';
+import type { RecordedProject } from './tenant-records.ts';
+import { viewApiKey, viewOrganisation, viewProject } from './views.ts';
+
+const FIRST_PROJECT = 'default';
+
+export class TenantUseCases {
+  readonly #ports: ControlPorts;
+  readonly #keys: KeyWatch;
+
+  constructor(ports: ControlPorts, keys: KeyWatch) {
+    this.#ports = ports;
+    this.#keys = keys;
+  }
+
+  async listProjects({ principal }: Caller, input: Input<'listProjects'>): Promise<ProjectList> {
+    const { organisationId, onlyProject: only } = principal;
+    const { items, next } = await this.#ports.records.tenants.listProjects({ ...input, organisationId, only });
+    return { projects: items.map(viewProject), nextCursor: next };
+  }
+
+  async createProject({ principal }: Caller, { name }: Input<'createProject'>): Promise<Project> {
+    const { chance, clock, records } = this.#ports;
+    const { organisationId } = principal;
+    const project = { id: newId('project', chance), organisationId, name, createdAt: new Date(clock.now()) };
+    await records.tenants.addProject(project);
+    return viewProject(project);
+  }
+
+  async getProject({ principal }: Caller, { id }: Input<'getProject'>): Promise<Project> {
+    return viewProject(await findProject(this.#ports.records.tenants, principal, id));
+  }
+
+  async listKeys({ principal }: Caller, input: Input<'listKeys'>): Promise<ApiKeyList> {
+    const { organisationId } = principal;
+    const { items, next } = await this.#ports.records.tenants.listApiKeys({ ...input, organisationId });
+    return { keys: items.map(viewApiKey), nextCursor: next };
+  }
+
+  async createKey({ principal }: Caller, input: Input<'createKey'>): Promise<CreatedApiKey> {
+    const { tenants } = this.#ports.records;
+    const project = input.project === undefined ? null : await findProject(tenants, principal, input.project);
+    const { secretKey, record } = mintKey(this.#ports, {
+      organisationId: principal.organisationId,
+      projectId: project?.id ?? null,
+      name: input.name ?? null,
+      roles: input.roles,
+    });
+    await tenants.addApiKey(record);
+    return { ...viewApiKey(record), secretKey };
+  }
+
+  async revokeKey({ principal }: Caller, { id }: Input<'revokeKey'>): Promise<void> {
+    const { records, clock } = this.#ports;
+    const { organisationId } = principal;
+    const revocation = await records.tenants.revokeApiKey(organisationId, id, new Date(clock.now()));
+    if (revocation === 'absent') throw new AppError('not_found', `There is no API key "${id}".`);
+    if (revocation === 'last_admin') {
+      throw new AppError('last_admin', 'Without it, nobody could make another key of the organisation.');
+    }
+    this.#keys.revoked(id);
+  }
+
+  async listOrganisations(_caller: Caller, input: Input<'listOrganisations'>): Promise<OrganisationList> {
+    const { items, next } = await this.#ports.records.tenants.listOrganisations(input);
+    return { organisations: items.map(viewOrganisation), nextCursor: next };
+  }
+
+  async setLimits(_caller: Caller, { id, ...changes }: Input<'setLimits'>): Promise<Organisation> {
+    const { tenants } = this.#ports.records;
+    const organisation = await tenants.findOrganisation(id);
+    const limits = { ...(organisation?.limits ?? NO_LIMITS), ...changes };
+    if (organisation === null || !(await tenants.setLimits(id, limits))) {
+      throw new AppError('not_found', `There is no organisation "${id}".`);
+    }
+    return viewOrganisation({ ...organisation, limits });
+  }
+
+  async getLimits({ principal: { organisationId } }: Caller, _input: Input<'getLimits'>): Promise<LimitsAndUsage> {
+    const { tenants } = this.#ports.records;
+    const organisation = await tenants.findOrganisation(organisationId);
+    return { limits: organisation?.limits ?? NO_LIMITS, present: await tenants.usage(organisationId) };
+  }
+
+  async createOrganisation(_caller: Caller, { name }: Input<'createOrganisation'>): Promise<CreatedOrganisation> {
+    const { chance, clock, records } = this.#ports;
+    const createdAt = new Date(clock.now());
+    const organisation = { id: newId('organisation', chance), name, operator: false, limits: NO_LIMITS, createdAt };
+    const { id: organisationId } = organisation;
+    const project: RecordedProject = { id: newId('project', chance), organisationId, name: FIRST_PROJECT, createdAt };
+    const minted = mintKey(this.#ports, { organisationId, projectId: null, name: null, roles: ['admin'] });
+    await records.tenants.addOrganisation(organisation, project, minted.record);
+    return {
+      organisation: viewOrganisation(organisation),
+      project: viewProject(project),
+      key: { ...viewApiKey(minted.record), secretKey: minted.secretKey },
+    };
+  }
+}

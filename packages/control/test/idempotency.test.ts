@@ -1,0 +1,134 @@
+import type { Caller } from '@space/contract';
+import { AppError } from '@space/core';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { collect, NO_LEFTOVERS, World } from './test-world.ts';
+
+let world: World;
+let principal: Caller['principal'];
+let requests = 0;
+
+beforeEach(() => {
+  world = new World();
+  ({ principal } = world.caller());
+});
+
+/** One request of a call that its key names. */
+const request = (idempotencyKey: string): Caller => {
+  requests++;
+  return { ...world.caller(), principal, idempotencyKey, requestId: `req_${requests}` };
+};
+const create = (key: string, name?: string) =>
+  world.control.createSandbox(request(key), name === undefined ? {} : { name });
+const everySandbox = async () => (await world.records.allSandboxes()).length;
+
+describe('a call that is repeated', () => {
+  it('is carried out once, and answered the same', async () => {
+    const first = await create('a');
+    await world.pause(first.id);
+    expect(await create('a')).toEqual(first);
+    expect(await everySandbox()).toBe(1);
+    expect((await create('b')).id).not.toBe(first.id);
+  });
+
+  it('joins the first while that is under way', async () => {
+    const held = world.node.faults.holdNext('start');
+    const calls = Array.from({ length: 5 }, () => create('a'));
+    await held.reached;
+    held.letGo();
+    const ids = (await Promise.all(calls)).map(({ id }) => id);
+    expect(new Set(ids).size).toBe(1);
+    expect(await everySandbox()).toBe(1);
+  });
+
+  it('is refused with other input, in another project, or on another route', async () => {
+    const { id } = await create('a', 'one');
+    await expect(create('a', 'two')).rejects.toMatchObject({ code: 'idempotency_conflict' });
+    await expect(world.control.pauseSandbox(request('a'), { id })).rejects.toMatchObject({
+      code: 'idempotency_conflict',
+    });
+    const { id: projectId } = await world.control.createProject(world.caller(), { name: 'other' });
+    await expect(world.control.createSandbox({ ...request('a'), projectId }, { name: 'one' })).rejects.toMatchObject({
+      code: 'idempotency_conflict',
+    });
+    expect(await everySandbox()).toBe(1);
+  });
+
+  it('is another call for another key of the API', async () => {
+    const first = await create('a');
+    const theirs = await world.control.createSandbox({ ...request('a'), principal: world.caller().principal }, {});
+    expect(theirs.id).not.toBe(first.id);
+  });
+
+  it('is carried out anew after a failure that changed nothing, or that may pass', async () => {
+    const { id } = await create('a', 'taken');
+    await expect(create('b', 'taken')).rejects.toMatchObject({ code: 'name_taken' });
+    await world.remove(id);
+    expect((await create('b', 'taken')).name).toBe('taken');
+    world.node.faults.failNext('start', new AppError('insufficient_memory', 'as asked'));
+    await expect(create('c')).rejects.toMatchObject({ code: 'insufficient_memory' });
+    expect((await create('c')).status).toBe('running');
+  });
+
+  it('gives each child of a fork again, also those that failed', async () => {
+    const { id } = await world.create();
+    world.node.faults.failNext('start', new AppError('insufficient_memory', 'as asked'));
+    const first = await world.control.forkSandbox(request('a'), { id, count: 3 });
+    const again = await world.control.forkSandbox(request('a'), { id, count: 3 });
+    expect(again).toEqual(first);
+    expect(again.filter((one) => 'error' in one && one.error instanceof AppError)).toHaveLength(1);
+  });
+
+  it('starts a command once, and says which', async () => {
+    const { id } = await world.create();
+    const exec = () => collect(world.control.exec(request('a'), { id, command: 'increment' }));
+    const [started] = await exec();
+    const processId = started?.kind === 'started' ? started.processId : '';
+    await expect(exec()).rejects.toMatchObject({ code: 'already_started', facts: { processId } });
+    expect(await world.exec(id, 'read')).toBe('1');
+  });
+
+  it('shows the secret of a key no second time', async () => {
+    const first = await world.control.createKey(request('a'), { roles: ['viewer'] });
+    const again = await world.control.createKey(request('a'), { roles: ['viewer'] });
+    expect(first.secretKey).toMatch(/^space_/);
+    expect(again).toEqual({ ...first, secretKey: null });
+  });
+});
+
+describe('a call that is repeated after its process was killed', () => {
+  const steps = ['start', 'start done'];
+
+  it.each(steps)('in %s of a create makes one sandbox', async (step) => {
+    const held = world.node.faults.holdNext(step);
+    const lost = create('a').catch(() => undefined);
+    await held.reached;
+    world.newControl();
+    const again = create('a');
+    held.letGo();
+    const { id } = await again;
+    await lost;
+    const live = await world.records.allSandboxes();
+    expect(live.map((one) => one.id)).toEqual([id]);
+    expect((await create('a')).id).toBe(id);
+    expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+
+  it('answers with what it did, when only the answer was lost', async () => {
+    const { id } = await world.create();
+    const keep = world.records.calls.keepAnswer.bind(world.records.calls);
+    world.records.calls.keepAnswer = async () => undefined;
+    const taken = await world.control.takeSnapshot(request('s'), { id, name: 'point' });
+    const forks = await world.control.forkSandbox(request('f'), { id, count: 2 });
+    const rewound = await world.control.rewindSandbox(request('r'), { id, to: 'point', keepPresent: true });
+    const created = await create('c', 'one');
+    world.records.calls.keepAnswer = keep;
+    world.newControl();
+    expect(await world.control.takeSnapshot(request('s'), { id, name: 'point' })).toEqual(taken);
+    expect(await world.control.forkSandbox(request('f'), { id, count: 2 })).toEqual(forks);
+    const again = await world.control.rewindSandbox(request('r'), { id, to: 'point', keepPresent: true });
+    expect({ ...again, sandbox: null }).toEqual({ ...rewound, sandbox: null });
+    expect((await world.get(id)).generation).toBe(2);
+    expect(await create('c', 'one')).toEqual(created);
+    expect(await everySandbox()).toBe(4);
+  });
+});

@@ -1,0 +1,41 @@
+/** The outbox in memory, for tests. */
+import { AppError } from '@space/core';
+import type { EventRecords, EventsRequest, NewEvent, RecordedEvent } from '../src/event-records.ts';
+
+export class MemoryEvents implements EventRecords {
+  readonly #turn: () => Promise<void>;
+  #events: RecordedEvent[] = [];
+  #count = 0;
+  #floor = 0;
+
+  constructor(turn: () => Promise<void>) {
+    this.#turn = turn;
+  }
+
+  /** In the turn of the change that they tell of. */
+  put(events: readonly NewEvent[]): void {
+    for (const event of events) this.#events.push({ ...event, cursor: `0-${++this.#count}` });
+  }
+
+  async list({ after, projectId, organisationId, limit }: EventsRequest) {
+    await this.#turn();
+    const from = after === null ? this.#floor : placeOf(after);
+    if (from < this.#floor) throw new AppError('events_lost', 'What came right after the cursor is no longer kept.');
+    const own = this.#events.filter(
+      (one) =>
+        placeOf(one.cursor) > from &&
+        (one.projectId === projectId || (one.organisationId !== null && one.organisationId === organisationId)),
+    );
+    return own.slice(0, limit);
+  }
+
+  async dropBefore(time: Date) {
+    await this.#turn();
+    for (const { at, cursor } of this.#events) if (at < time) this.#floor = Math.max(this.#floor, placeOf(cursor));
+    this.#events = this.#events.filter(({ at }) => at >= time);
+  }
+}
+
+function placeOf(cursor: string): number {
+  return Number(cursor.split('-')[1]);
+}

@@ -1,0 +1,138 @@
+/** What every adapter of the records does about organisations, projects and keys. */
+import { type ApiKeyId, DEFAULT_ORGANISATION, DEFAULT_PROJECT, NO_LIMITS, newId } from '@space/core';
+import { seededChance } from '@space/testkit';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { Records } from '../src/records.ts';
+import type { RecordedApiKey, TenantRecords } from '../src/tenant-records.ts';
+
+const chance = seededChance(Date.now());
+let clockMs = 1_700_000_000_000;
+const tick = () => new Date(clockMs++);
+const FIRST = { limit: 100 };
+
+function newKey(changes: Partial<RecordedApiKey> = {}): RecordedApiKey {
+  return {
+    id: newId('apiKey', chance),
+    organisationId: DEFAULT_ORGANISATION,
+    projectId: null,
+    name: null,
+    roles: ['admin'],
+    prefix: 'space_ab',
+    sha256: Buffer.from(chance.bytes(32)),
+    createdAt: tick(),
+    revokedAt: null,
+    ...changes,
+  };
+}
+
+export function tenantsSuite(suite: string, open: () => Promise<Records>): void {
+  describe(`tenants: ${suite}`, () => {
+    let tenants: TenantRecords;
+    beforeEach(async () => {
+      ({ tenants } = await open());
+    });
+
+    async function newOrganisation(name: string) {
+      const organisation = {
+        id: newId('organisation', chance),
+        name,
+        operator: false,
+        limits: NO_LIMITS,
+        createdAt: tick(),
+      };
+      const { id: organisationId } = organisation;
+      const project = {
+        id: newId('project', chance),
+        organisationId,
+        name: 'default',
+        createdAt: organisation.createdAt,
+      };
+      const key = newKey({ organisationId });
+      await tenants.addOrganisation(organisation, project, key);
+      return { organisation, project, key };
+    }
+
+    it('begin with the organisation that runs the installation, its project, and no key', async () => {
+      expect(await tenants.findOrganisation(DEFAULT_ORGANISATION)).toMatchObject({ name: 'default', operator: true });
+      expect((await tenants.listOrganisations(FIRST)).items).toHaveLength(1);
+      expect(await tenants.firstProject(DEFAULT_ORGANISATION)).toMatchObject({ id: DEFAULT_PROJECT, name: 'default' });
+      expect(await tenants.hasApiKeys()).toBe(false);
+    });
+
+    it('record an organisation with its first project and key, or none of them', async () => {
+      const { organisation, project, key } = await newOrganisation('acme');
+      expect(await tenants.findOrganisation(organisation.id)).toEqual(organisation);
+      expect(await tenants.firstProject(organisation.id)).toEqual(project);
+      expect(await tenants.findApiKeyByDigest(key.sha256)).toMatchObject({ id: key.id, roles: ['admin'] });
+      await expect(newOrganisation('acme')).rejects.toMatchObject({ code: 'name_taken' });
+      expect((await tenants.listOrganisations(FIRST)).items.map(({ name }) => name).toSorted()).toEqual([
+        'acme',
+        'default',
+      ]);
+    });
+
+    it('find a project in its own organisation only', async () => {
+      const { organisation, project } = await newOrganisation('acme');
+      expect(await tenants.findProject(organisation.id, project.id)).toEqual(project);
+      expect(await tenants.findProject(DEFAULT_ORGANISATION, project.id)).toBeNull();
+      const second = { ...project, id: newId('project', chance), name: 'second' };
+      await tenants.addProject(second);
+      await expect(tenants.addProject({ ...second, id: newId('project', chance) })).rejects.toMatchObject({
+        code: 'name_taken',
+      });
+      expect(await tenants.findProjectByName(organisation.id, 'second')).toEqual(second);
+      expect(await tenants.findProjectByName(DEFAULT_ORGANISATION, 'second')).toBeNull();
+      expect(await tenants.firstProject(organisation.id)).toEqual(project);
+      const listed = async (only: typeof project.id | null) =>
+        (await tenants.listProjects({ ...FIRST, organisationId: organisation.id, only })).items.map(({ id }) => id);
+      expect(new Set(await listed(null))).toEqual(new Set([project.id, second.id]));
+      expect(await listed(second.id)).toEqual([second.id]);
+    });
+
+    it('list in pages, newest first', async () => {
+      const keys = [newKey(), newKey(), newKey()];
+      for (const key of keys) await tenants.addApiKey(key);
+      const page = { organisationId: DEFAULT_ORGANISATION, limit: 2 };
+      const first = await tenants.listApiKeys(page);
+      const rest = await tenants.listApiKeys({ ...page, cursor: first.next ?? '' });
+      expect([...first.items, ...rest.items].map(({ id }) => id)).toEqual(keys.map(({ id }) => id).reverse());
+      expect(rest.next).toBeNull();
+    });
+
+    it('never find a revoked key again, and keep its first time', async () => {
+      const key = newKey({ roles: ['viewer'] });
+      await tenants.addApiKey(key);
+      const at = tick();
+      expect(await tenants.revokedAmong([key.id])).toEqual([]);
+      expect(await tenants.revokeApiKey(DEFAULT_ORGANISATION, key.id, at)).toBe('revoked');
+      expect(await tenants.revokeApiKey(DEFAULT_ORGANISATION, key.id, tick())).toBe('revoked');
+      expect(await tenants.findApiKeyByDigest(key.sha256)).toBeNull();
+      expect(await tenants.revokedAmong([key.id, newId('apiKey', chance)])).toEqual([key.id]);
+      const { items } = await tenants.listApiKeys({ ...FIRST, organisationId: DEFAULT_ORGANISATION });
+      expect(items).toMatchObject([{ id: key.id, revokedAt: at }]);
+      expect(await tenants.hasApiKeys()).toBe(true);
+    });
+
+    it('revoke no key of another organisation', async () => {
+      const { key, organisation } = await newOrganisation('acme');
+      expect(await tenants.revokeApiKey(DEFAULT_ORGANISATION, key.id, tick())).toBe('absent');
+      expect(await tenants.findApiKeyByDigest(key.sha256)).not.toBeNull();
+      expect(await tenants.revokeApiKey(organisation.id, newId('apiKey', chance), tick())).toBe('absent');
+    });
+
+    it('keep the last admin, also when two revoke each other at once', async () => {
+      const keys = [
+        newKey(),
+        newKey(),
+        newKey({ projectId: DEFAULT_PROJECT }),
+        newKey({ roles: ['developer'] }),
+      ] as const;
+      for (const key of keys) await tenants.addApiKey(key);
+      const revoke = (id: ApiKeyId) => tenants.revokeApiKey(DEFAULT_ORGANISATION, id, tick());
+      const both = await Promise.all([revoke(keys[0].id), revoke(keys[1].id)]);
+      expect(both.toSorted()).toEqual(['last_admin', 'revoked']);
+      expect(await revoke(keys[2].id)).toBe('revoked');
+      expect(await revoke(keys[3].id)).toBe('revoked');
+    });
+  });
+}

@@ -1,0 +1,118 @@
+/**
+ * Who may do what: the one decision. A principal (the holder of an API key) has roles in one organisation; an action is
+ * done on a resource, which is the installation, an organisation or a project. `authorise` says whether that is allowed;
+ * nobody else does.
+ *
+ * - What lies in another organisation, or outside the project that a key is limited to, does not exist for the caller.
+ * - What lies in reach is allowed when one of the caller's roles has the action in `ROLE_ACTIONS`.
+ * - The installation's own actions need, beside the role, a key of the organisation that runs it.
+ */
+import type { ApiKeyId, OrganisationId, ProjectId } from './ids.ts';
+
+export const ROLES = ['admin', 'developer', 'viewer', 'reviewer', 'auditor', 'key_holder'] as const;
+export type Role = (typeof ROLES)[number];
+
+/** Each action, and what it is done on. */
+export const ACTIONS = {
+  'organisation.read': 'installation',
+  'organisation.manage': 'installation',
+  'metrics.read': 'installation',
+  'project.read': 'organisation',
+  'project.manage': 'organisation',
+  'limit.read': 'organisation',
+  'key.read': 'organisation',
+  'key.manage': 'organisation',
+  'audit.read': 'organisation',
+  'platform.read': 'project',
+  'operation.read': 'project',
+  'event.read': 'project',
+  'sandbox.read': 'project',
+  'sandbox.create': 'project',
+  'sandbox.use': 'project',
+  'sandbox.change': 'project',
+  'sandbox.delete': 'project',
+  'snapshot.read': 'project',
+  'snapshot.take': 'project',
+  'snapshot.delete': 'project',
+} as const satisfies Record<string, ResourceKind>;
+
+export type Action = keyof typeof ACTIONS;
+export type ResourceKind = 'installation' | 'organisation' | 'project';
+
+export type Resource =
+  | { readonly kind: 'installation' }
+  | { readonly kind: 'organisation'; readonly organisationId: OrganisationId }
+  | { readonly kind: 'project'; readonly organisationId: OrganisationId; readonly projectId: ProjectId };
+
+export interface Principal {
+  readonly apiKeyId: ApiKeyId;
+  readonly organisationId: OrganisationId;
+  /** Whether its organisation runs the installation. */
+  readonly operator: boolean;
+  /** The only project that it reaches; null: all of its organisation. */
+  readonly onlyProject: ProjectId | null;
+  readonly roles: readonly Role[];
+}
+
+const READS = [
+  'platform.read',
+  'project.read',
+  'limit.read',
+  'operation.read',
+  'event.read',
+  'sandbox.read',
+  'snapshot.read',
+] as const;
+
+/** Sandboxes hold a tenant's content, so who only audits or holds keys sees none of it. */
+export const ROLE_ACTIONS: Readonly<Record<Role, readonly Action[]>> = {
+  admin: Object.keys(ACTIONS) as Action[],
+  developer: [
+    ...READS,
+    'sandbox.create',
+    'sandbox.use',
+    'sandbox.change',
+    'sandbox.delete',
+    'snapshot.take',
+    'snapshot.delete',
+  ],
+  viewer: READS,
+  reviewer: READS,
+  auditor: [
+    'platform.read',
+    'project.read',
+    'limit.read',
+    'key.read',
+    'audit.read',
+    'operation.read',
+    'event.read',
+    'organisation.read',
+    'metrics.read',
+  ],
+  key_holder: ['platform.read', 'project.read'],
+};
+
+export type Authorisation =
+  | { readonly allowed: true }
+  /** `not_found`: for this caller it does not exist. `forbidden`: it does, and its roles do not reach. */
+  | { readonly allowed: false; readonly code: 'not_found' | 'forbidden' };
+
+const ALLOW: Authorisation = { allowed: true };
+const FORBIDDEN: Authorisation = { allowed: false, code: 'forbidden' };
+const NOT_FOUND: Authorisation = { allowed: false, code: 'not_found' };
+
+/** The resource must be of the kind that the action is done on. */
+export function authorise(principal: Principal, action: Action, resource: Resource): Authorisation {
+  if (ACTIONS[action] !== resource.kind) throw new Error(`${action} is not done on ${resource.kind}`);
+  if (resource.kind !== 'installation' && resource.organisationId !== principal.organisationId) return NOT_FOUND;
+  if (resource.kind === 'project' && !reachesProject(principal, resource.projectId)) return NOT_FOUND;
+  if (!principal.roles.some((role) => ROLE_ACTIONS[role].includes(action))) return FORBIDDEN;
+  if (resource.kind === 'installation' && !principal.operator) return FORBIDDEN;
+  // A key of one project sees which project that is, and nothing else that is above projects.
+  if (resource.kind !== 'project' && principal.onlyProject !== null && action !== 'project.read') return FORBIDDEN;
+  return ALLOW;
+}
+
+export function reachesProject({ onlyProject }: Principal, projectId: ProjectId): boolean {
+  return onlyProject === null || onlyProject === projectId;
+}

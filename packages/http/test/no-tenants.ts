@@ -1,0 +1,54 @@
+/** The use-cases on tenants, of a fake that has none: whoever calls may not. They are tested with the real control. */
+import { AppError } from '@space/core';
+
+export class NoTenants {
+  listOperations(): Promise<never> {
+    return refuse();
+  }
+  getOperation(): Promise<never> {
+    return refuse();
+  }
+  listAudit(): Promise<never> {
+    return refuse();
+  }
+  setLimits(): Promise<never> {
+    return refuse();
+  }
+  getLimits(): Promise<never> {
+    return refuse();
+  }
+  async *listEvents(): AsyncGenerator<never> {
+    yield await refuse();
+  }
+  getMetrics(): Promise<never> {
+    return refuse();
+  }
+  listProjects(): Promise<never> {
+    return refuse();
+  }
+  createProject(): Promise<never> {
+    return refuse();
+  }
+  getProject(): Promise<never> {
+    return refuse();
+  }
+  listKeys(): Promise<never> {
+    return refuse();
+  }
+  createKey(): Promise<never> {
+    return refuse();
+  }
+  revokeKey(): Promise<never> {
+    return refuse();
+  }
+  listOrganisations(): Promise<never> {
+    return refuse();
+  }
+  createOrganisation(): Promise<never> {
+    return refuse();
+  }
+}
+
+async function refuse(): Promise<never> {
+  throw new AppError('forbidden', 'There are no tenants here.');
+}

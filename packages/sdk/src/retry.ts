@@ -1,0 +1,39 @@
+/**
+ * Repeats a request where that is safe: it never reached the server (the connection was refused), or the server said that
+ * nothing was done and when to come back (503 with Retry-After). All requests of one call carry one idempotency key.
+ */
+const MAX_WAIT_MS = 10_000;
+const REFUSED_PAUSES_MS = [100, 400];
+
+export const MAX_RETRIES = 2;
+
+/** How long to wait before the next attempt; undefined: the answer stands. */
+export function pauseAfterAnswer(response: Response): number | undefined {
+  const seconds = response.headers.get('retry-after') ?? '';
+  if (response.status !== 503 || !/^[0-9]{1,3}$/.test(seconds)) return undefined;
+  const waitMs = Number(seconds) * 1000;
+  return waitMs <= MAX_WAIT_MS ? waitMs : undefined;
+}
+
+/** Fetch says what happened in its cause; any other failure may have come after the request was read. */
+export function pauseAfterFailure(error: unknown, attempt: number): number | undefined {
+  const cause = error instanceof Error ? error.cause : undefined;
+  const code = typeof cause === 'object' && cause !== null && 'code' in cause ? cause.code : undefined;
+  return code === 'ECONNREFUSED' ? REFUSED_PAUSES_MS[attempt] : undefined;
+}
+
+/** Rejects with the signal's reason when it aborts. */
+export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', onAbort);
+      resolve();
+    }, ms);
+    signal?.addEventListener('abort', onAbort, { once: true });
+    if (signal?.aborted) onAbort();
+  });
+}
