@@ -11,10 +11,11 @@ import { AppError, type ErrorCode, type GuestPort, type Vm, type VmEnd, type VmR
 import { z } from 'zod';
 import { ByteRing, harmlessTail } from './byte-ring.ts';
 import { fetchDeviceState } from './device-state.ts';
-import type { Launched } from './launch.ts';
+import type { Jail } from './jail.ts';
+import { connectQmp, type Launched } from './launch.ts';
 import { connectPort } from './port-stream.ts';
 import { isAlive, killProcess } from './process-identity.ts';
-import { Qmp } from './qmp.ts';
+import type { Qmp } from './qmp.ts';
 import { RunFolder } from './run-folder.ts';
 import { connectUnix } from './sockets.ts';
 
@@ -29,6 +30,7 @@ export class QemuVm implements Vm {
   readonly ended: Promise<VmEnd>;
   readonly #folder: RunFolder;
   readonly #launched: Launched | null;
+  readonly #jail: Jail;
   readonly #console = new ByteRing(CONSOLE_BYTES);
   readonly #released = new AbortController();
   readonly #ports = new Map<GuestPort, Duplex>();
@@ -42,9 +44,10 @@ export class QemuVm implements Vm {
   /** The state at the last checkpoint, while the vCPUs have not run since: QEMU saves it only once. */
   #checkpointed: Uint8Array | null = null;
 
-  constructor(record: VmRecord, qmp: Qmp, launched: Launched | null) {
+  constructor(record: VmRecord, qmp: Qmp, jail: Jail, launched: Launched | null) {
     this.record = record;
     this.#folder = new RunFolder(record.runDir);
+    this.#jail = jail;
     this.#launched = launched;
     this.#qmp = this.#attend(qmp);
     this.ended = this.#watch();
@@ -75,7 +78,7 @@ export class QemuVm implements Vm {
     return await this.#command('snapshot_failed', 'checkpoint', async (qmp) => {
       const { running } = await queryStatus(qmp);
       if (running) throw new Error('The vCPUs are running');
-      this.#checkpointed ??= await fetchDeviceState(qmp, this.#folder);
+      this.#checkpointed ??= await fetchDeviceState(qmp);
       return this.#checkpointed;
     });
   }
@@ -132,8 +135,7 @@ export class QemuVm implements Vm {
   async #command<T>(code: ErrorCode, what: string, action: (qmp: Qmp) => Promise<T>): Promise<T> {
     try {
       if (this.#qmp.closed) {
-        const socket = await connectUnix(this.#folder.socket('qmp'));
-        this.#qmp = this.#attend(await Qmp.open(socket, RECONNECT_LIMIT_MS));
+        this.#qmp = this.#attend(await connectQmp(this.#folder, RECONNECT_LIMIT_MS));
       }
       return await action(this.#qmp);
     } catch (cause) {
@@ -166,7 +168,7 @@ export class QemuVm implements Vm {
     }
     console?.destroy();
     try {
-      await this.#folder.remove();
+      await this.#jail.clear(this.#folder);
       return '';
     } catch (thrown) {
       return `Its folder could not be removed: ${thrown}`;

@@ -51,20 +51,37 @@ async function failureOf(outcome: Promise<unknown>): Promise<AppError> {
 }
 
 it('runs the VMM without privileges, network, environment or core files, first in line for the OOM killer', async () => {
-  const { record } = await start();
+  const [{ record }, other] = [await start(), await start()];
   const proc = `/proc/${record.pid}`;
   const status = await readFile(`${proc}/status`, 'utf8');
-  expect(status).toMatch(/^Uid:\s+64321\s+64321\s+64321\s+64321$/m);
+  const uid = await uidOf(record);
+  const { first, count } = world.options.jail.uids;
+  expect(uid >= first && uid < first + count && uid !== (await uidOf(other.record))).toBe(true);
+  expect(status).toMatch(new RegExp(`^Uid:\\s+${uid}\\s+${uid}\\s+${uid}\\s+${uid}$`, 'm'));
+  expect(status).toMatch(new RegExp(`^Gid:\\s+${uid}\\s+${uid}\\s+${uid}\\s+${uid}$`, 'm'));
+  expect(status).toMatch(/^NSpid:\s+\d+\s+1$/m);
   expect(status).toMatch(/^Groups:\s*$/m);
-  expect(status).toMatch(/^CapEff:\s+0+$/m);
+  for (const set of ['Inh', 'Prm', 'Eff', 'Bnd', 'Amb']) {
+    expect(status).toMatch(new RegExp(`^Cap${set}:\\s+0+$`, 'm'));
+  }
   expect(status).toMatch(/^NoNewPrivs:\s+1$/m);
   expect(status).toMatch(/^Seccomp:\s+2$/m);
   expect(await readFile(`${proc}/limits`, 'utf8')).toMatch(/^Max core file size\s+0\s+0/m);
   expect(await readFile(`${proc}/oom_score_adj`, 'utf8')).toBe('500\n');
   expect(await readFile(`${proc}/environ`, 'utf8')).toBe('');
-  expect(await readlink(`${proc}/ns/net`)).not.toBe(await readlink('/proc/self/ns/net'));
+  for (const space of ['net', 'mnt', 'pid', 'ipc', 'uts', 'cgroup']) {
+    const namespace = await readlink(`${proc}/ns/${space}`);
+    expect(namespace).not.toBe(await readlink(`/proc/self/ns/${space}`));
+    expect(namespace).not.toBe(await readlink(`/proc/${other.record.pid}/ns/${space}`));
+  }
+  expect(await readdir(`${proc}/root`)).toEqual(['dev', 'fd', 'var']);
+  expect((await readdir(`${proc}/root/dev`)).sort()).toEqual(['null', 'urandom', 'zero']);
   expect((await stat(record.runDir)).uid).toBe(0);
 });
+
+async function uidOf({ pid }: VmRecord): Promise<number> {
+  return (await stat(`/proc/${pid}`)).uid;
+}
 
 it('takes snapshots that restore while bytes pour into a port and out of it', async () => {
   let vm = await start();
@@ -123,7 +140,7 @@ it('is not held up, and holds nothing up, by a guest that prints for ever', asyn
   await vm.stop();
   await vm.run();
   expect(performance.now() - from).toBeLessThan(2_000);
-  expect((await readdir(join(vm.record.runDir, 'vmm'))).sort()).toEqual(['console', 'control', 'qmp', 'traffic']);
+  expect((await readdir(join(vm.record.runDir, 'sockets'))).sort()).toEqual(['console', 'control', 'qmp', 'traffic']);
   await vm.kill();
 });
 
@@ -155,7 +172,7 @@ it('fails a boot without its kernel, and says so', async () => {
 });
 
 it('ends a VMM that hangs while starting when the caller gives up', async () => {
-  const vmm = { argv: ['/bin/sh', '-c', 'exec sleep 600'], digest: 'test', version: 'test' };
+  const vmm = { root: '/usr', argv: ['/usr/bin/sleep', '600'], digest: 'test', version: 'test' };
   const runtime = await openQemuRuntime({ ...world.options, spares: 0, vmm });
   const failure = await failureOf(runtime.boot(await world.newLife(), AbortSignal.timeout(300)));
   expect(failure.code).toBe('boot_failed');
