@@ -1,5 +1,6 @@
 /** What the suite of all runtimes does not ask: processes, files, limits and failures of real VMMs. */
 import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { access, readdir, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,6 +10,8 @@ import { openQemuRuntime, probeAccelerator } from '../src/index.ts';
 import { identify, killProcess } from '../src/process-identity.ts';
 import { openQemuWorld, type QemuWorld } from './qemu-world.ts';
 import { floodingGuest, panickingGuest } from './tiny-guest.ts';
+
+const MIB = 1024 * 1024;
 
 let world: QemuWorld;
 let point: { readonly life: VmSpec; readonly deviceState: Uint8Array };
@@ -81,6 +84,53 @@ it('runs the VMM without privileges, network, environment or core files, first i
 
 async function uidOf({ pid }: VmRecord): Promise<number> {
   return (await stat(`/proc/${pid}`)).uid;
+}
+
+it('holds the VMM to memory, CPU and tasks by its size, and says which limits are in force', async () => {
+  const { record } = await start();
+  const { inForce, missing } = world.runtime.jail;
+  expect(inForce.length + missing.length).toBe(4);
+  const group = (name: string) => groupOf(record, name);
+  if (inForce.includes('memory (cgroup v1)')) {
+    expect(await readFile(join(await group('memory'), 'memory.limit_in_bytes'), 'utf8')).toBe(`${640 * MIB}\n`);
+  }
+  if (inForce.includes('cpu (cgroup v1)')) {
+    expect(await readFile(join(await group('cpu'), 'cpu.cfs_quota_us'), 'utf8')).toBe('150000\n');
+  }
+  if (inForce.includes('pids (cgroup v1)')) {
+    expect(await readFile(join(await group('pids'), 'pids.max'), 'utf8')).toBe('128\n');
+  }
+  if (inForce.includes('memory (cgroup v2)')) {
+    expect(await readFile(join(await group(''), 'memory.max'), 'utf8')).toBe(`${640 * MIB}\n`);
+  }
+});
+
+it('reclaims guest memory at the limit, and kills nothing: it is page cache of a file', async (context) => {
+  if (!world.runtime.jail.inForce.includes('memory (cgroup v1)')) return context.skip();
+  const vm = await start();
+  await vm.run();
+  await world.recall(vm);
+  const group = await groupOf(vm.record, 'memory');
+  await writeFile(join(group, 'memory.limit_in_bytes'), String(128 * MIB));
+  // More than fits beside the VMM's own memory; what was written first has to leave for what comes after it.
+  const written = randomBytes(90 * MIB);
+  await world.openGuest(vm, async (guest) => {
+    await guest.writeFile({ path: '/dev/shm/large', user: 'root' }, inPieces(written));
+    const { body } = await guest.readFile({ path: '/dev/shm/large', user: 'root' });
+    expect(Buffer.concat(await Array.fromAsync(body)).equals(written)).toBe(true);
+  });
+  expect(Number(await readFile(join(group, 'memory.failcnt'), 'utf8'))).toBeGreaterThan(0);
+  expect(await readFile(join(group, 'memory.oom_control'), 'utf8')).toMatch(/^oom_kill 0$/m);
+  expect(await world.recall(vm)).toBe('first');
+});
+
+/** The VMM's cgroup in the tree of this name below /sys/fs/cgroup. */
+async function groupOf(record: VmRecord, tree: string): Promise<string> {
+  return join('/sys/fs/cgroup', tree, 'space', `vmm-${await uidOf(record)}`);
+}
+
+async function* inPieces(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  for (let from = 0; from < bytes.length; from += MIB) yield bytes.subarray(from, from + MIB);
 }
 
 it('takes snapshots that restore while bytes pour into a port and out of it', async () => {
