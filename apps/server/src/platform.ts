@@ -230,7 +230,7 @@ async function openNode(
     chance,
     memoryMib: config.memoryMib,
     limits: SIZE_LIMITS,
-    facts: { runtime: 'qemu', accelerator, vmmVersion: vmm.version, encrypted: false },
+    facts: { runtime: 'qemu', accelerator, vmmVersion: vmm.version, jail: runtime.jail, encrypted: false },
   });
   await node.open();
   return node;

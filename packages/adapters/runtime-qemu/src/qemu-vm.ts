@@ -23,6 +23,7 @@ const CONSOLE_BYTES = 64 * 1024;
 /** A dead process closes its console at once. */
 const CONSOLE_END_MS = 500;
 const POLL_MS = 200;
+const DISK_RETRY_MS = 100;
 const RECONNECT_LIMIT_MS = 5_000;
 
 export class QemuVm implements Vm {
@@ -40,6 +41,8 @@ export class QemuVm implements Vm {
   #shutdown = '';
   /** As the VMM last told of it by itself. */
   #running: boolean | null = null;
+  /** Why the VMM stopped the vCPUs by itself: a request to the disk failed, and waits to be tried again. */
+  #diskFailure: DiskFailure | null = null;
   #killed = false;
   /** The state at the last checkpoint, while the vCPUs have not run since: QEMU saves it only once. */
   #checkpointed: Uint8Array | null = null;
@@ -64,7 +67,12 @@ export class QemuVm implements Vm {
   async run(): Promise<void> {
     await this.#command('vm_lost', 'run', async (qmp) => {
       this.#checkpointed = null;
+      const failed = this.#diskFailure !== null;
+      this.#diskFailure = null;
       await this.#switch(qmp, 'cont', true);
+      // The failed request is tried again at once, and fails as fast as before.
+      if (failed) await sleep(DISK_RETRY_MS);
+      if (this.#diskFailure !== null) throw diskError(this.#diskFailure);
     });
   }
 
@@ -115,9 +123,11 @@ export class QemuVm implements Vm {
   }
 
   #attend(qmp: Qmp): Qmp {
-    qmp.onEvent(({ name, data: { reason } }) => {
+    qmp.onEvent(({ name, data: { reason, action, nospace } }) => {
       if (name === 'RESUME') this.#running = true;
       if (name === 'STOP') this.#running = false;
+      if (name === 'BLOCK_IO_ERROR' && action === 'stop')
+        this.#diskFailure = { full: nospace === true, reason: String(reason) };
       if (name === 'SHUTDOWN') this.#shutdown = ` after ${harmlessTail(String(reason), 50)}`;
     });
     return qmp;
@@ -144,6 +154,7 @@ export class QemuVm implements Vm {
   }
 
   async #failure(code: ErrorCode, what: string, cause: unknown): Promise<AppError> {
+    if (cause instanceof AppError) return cause;
     const why = harmlessTail(cause instanceof Error ? cause.message : String(cause));
     if (await isAlive(this.record)) return new AppError(code, `Cannot ${what}: ${why}.`, { cause });
     return new AppError('vm_lost', `The VM of ${this.record.lifeId} has ended.`, { cause });
@@ -183,6 +194,17 @@ export class QemuVm implements Vm {
     }
     return null;
   }
+}
+
+interface DiskFailure {
+  readonly full: boolean;
+  readonly reason: string;
+}
+
+function diskError({ full, reason }: DiskFailure): AppError {
+  if (full)
+    return new AppError('insufficient_space', 'The VM stands still: there is no room for what its guest writes.');
+  return new AppError('vm_lost', `The VM stands still: its disk fails (${harmlessTail(reason, 100)}).`);
 }
 
 const statusSchema = z.object({ status: z.string().max(50), running: z.boolean() });

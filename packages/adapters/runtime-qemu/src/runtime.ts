@@ -150,7 +150,8 @@ class OpenRuntime implements QemuRuntime {
       folder = await folder.renameTo(this.#folderPath(spec));
       return await this.#equip(spec, { vmm: spare.vmm, folder });
     } catch (thrown) {
-      const died = !(await isAlive(spare.vmm.identity));
+      // Its connection ends a moment before the process counts as dead.
+      const died = spare.vmm.qmp.closed;
       await this.spares.discard({ vmm: spare.vmm, folder });
       if (!died) throw thrown;
       this.#options.onWarning?.(`A spare VMM died as it was claimed. ${spare.vmm.complaints()}`);

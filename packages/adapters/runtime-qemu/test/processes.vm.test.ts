@@ -1,16 +1,18 @@
 /** What the suite of all runtimes does not ask: processes, files, limits and failures of real VMMs. */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { access, readdir, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises';
+import { access, mkdir, readdir, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { AppError, type Vm, type VmRecord, type VmSpec } from '@space/core';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { openQemuRuntime, probeAccelerator } from '../src/index.ts';
 import { identify, killProcess } from '../src/process-identity.ts';
 import { openQemuWorld, type QemuWorld } from './qemu-world.ts';
 import { floodingGuest, panickingGuest } from './tiny-guest.ts';
 
+const run = promisify(execFile);
 const MIB = 1024 * 1024;
 
 let world: QemuWorld;
@@ -121,6 +123,50 @@ it('reclaims guest memory at the limit, and kills nothing: it is page cache of a
   });
   expect(Number(await readFile(join(group, 'memory.failcnt'), 'utf8'))).toBeGreaterThan(0);
   expect(await readFile(join(group, 'memory.oom_control'), 'utf8')).toMatch(/^oom_kill 0$/m);
+  expect(await world.recall(vm)).toBe('first');
+});
+
+it('says that a VM stands still because its disk cannot grow, and goes on when it can', async () => {
+  const life = await world.copyLife(point.life);
+  const small = join(world.folder, 'small');
+  await mkdir(small);
+  const disk = join(small, 'disk');
+  const { blocks } = await stat(life.files.disk);
+  const mount = (options: string) => run('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', small]);
+  await mount(`size=${blocks * 512 + 20 * MIB}`);
+  onTestFinished(async () => {
+    for (const record of await world.runtime.survivors()) await killProcess(record);
+    await run('umount', [small]);
+  });
+  await run('cp', ['--sparse=always', life.files.disk, disk]);
+  const vm = await world.runtime.restore({ ...life, files: { ...life.files, disk } }, point.deviceState);
+  await vm.run();
+  const written = world.openGuest(vm, (guest) =>
+    guest.writeFile({ path: '/root/large', user: 'root' }, inPieces(randomBytes(40 * MIB))),
+  );
+  await expect.poll(() => failureCode(vm.run()), { timeout: 60_000, interval: 500 }).toBe('insufficient_space');
+  await mount(`remount,size=${blocks * 512 + 200 * MIB}`);
+  await vm.run();
+  await written;
+  expect(await world.recall(vm)).toBe('first');
+});
+
+async function failureCode(outcome: Promise<unknown>): Promise<string | null> {
+  return await outcome.then(
+    () => null,
+    (thrown: unknown) => (thrown instanceof AppError ? thrown.code : String(thrown)),
+  );
+}
+
+it('starts a VMM of its own when the spare dies as it is claimed', async () => {
+  const life = await world.copyLife(point.life);
+  await world.runtime.sparesSettled();
+  const spare = (await readdir(world.options.runDir)).find((name) => name.startsWith('spare')) ?? '';
+  const { pid } = JSON.parse(await readFile(join(world.options.runDir, spare, 'vmm.json'), 'utf8'));
+  // Nobody has noticed its death when it is claimed.
+  process.kill(pid, 'SIGKILL');
+  const vm = await world.runtime.restore(life, point.deviceState);
+  await vm.run();
   expect(await world.recall(vm)).toBe('first');
 });
 
