@@ -5,6 +5,7 @@
  * Guest memory is page cache of a file, so it is reclaimed (written back to that file) at the limit; what counts for good
  * is what the VMM itself holds.
  */
+import { randomBytes } from 'node:crypto';
 import { access, mkdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -156,8 +157,8 @@ async function prepare({ version, path, controllers }: Tree): Promise<Controller
   for (const [file, value] of settingsOf(version, 'cpu', { memoryMib: 1, cpus: 1, weight: PARENT_WEIGHT })) {
     if (isWeight(file) && (await exists(join(parent, file)))) await writeFile(join(parent, file), value);
   }
-  const probe = join(parent, `probe-${process.pid}`);
-  await mkdir(probe, { recursive: true });
+  const probe = join(parent, `probe-${randomBytes(8).toString('hex')}`);
+  await mkdir(probe);
   try {
     const working: Controller[] = [];
     for (const controller of controllers) {
