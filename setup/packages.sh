@@ -102,9 +102,9 @@ forbid_system_cluster() {
   echo 'create_main_cluster = false' | as_root tee /etc/postgresql-common/createcluster.d/space.conf >/dev/null
 }
 
-# space-db runs PostgreSQL, which refuses root; space-vmm runs the VMMs. Nobody logs in as either.
+# space-db runs PostgreSQL, which refuses root. Nobody logs in as it.
 make_users() {
-  for user in space-db space-vmm; do
+  for user in space-db; do
     getent passwd "$user" >/dev/null && continue
     say_step 3 'System users' "adding $user"
     as_root useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$user"

@@ -1,6 +1,6 @@
 # Sourced by the other scripts here: how set-up speaks, and as whom it runs things.
 
-STEPS=8
+STEPS=9
 
 now_ms() { date +%s%3N; }
 

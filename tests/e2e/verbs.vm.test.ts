@@ -159,7 +159,7 @@ describe('snapshot, fork, rewind, pause, resume', () => {
     await using sandbox = await world.create();
     const before = await placeWitness(sandbox);
     const life = await lifeOf(sandbox);
-    expect(await processesNaming(`/${life}/`)).toHaveLength(1);
+    expect(await processesNaming(`/${life}/memory`)).toHaveLength(1);
     await sandbox.pause();
     expect(await processesNaming(`/${life}/`)).toEqual([]);
     await sandbox.refresh();
@@ -185,7 +185,7 @@ describe('snapshot, fork, rewind, pause, resume', () => {
     await using sandbox = await world.create();
     const before = await placeWitness(sandbox);
     await sandbox.snapshot();
-    const [found] = await processesNaming(`/${await lifeOf(sandbox)}/`);
+    const [found] = await processesNaming(`/${await lifeOf(sandbox)}/memory`);
     process.kill(Number(found?.split(' ')[1]), 'SIGKILL');
     await expect.poll(async () => (await sandbox.refresh()).status, { timeout: 10_000 }).toBe('crashed');
     await expect(sandbox.run('true')).rejects.toMatchObject({ code: 'vm_lost' });

@@ -81,7 +81,7 @@ async function diverge(all: readonly Sandbox[], word: string, say: Narrator): Pr
 async function pauseAndWake(platform: Platform, sandbox: Sandbox, word: string, say: Narrator): Promise<void> {
   const { life } = await platform.node.inspect(sandbox.id as Parameters<typeof platform.node.inspect>[0]);
   if (life === null) throw new Error('the sandbox has no microVM');
-  say.claim('one VMM process holds its memory', (await processesNaming(`/${life}/`)).length === 1);
+  say.claim('one VMM process holds its memory', (await processesNaming(`/${life}/memory`)).length === 1);
   const before = await readCounter(sandbox);
   await say.step('pause it', () => sandbox.pause());
   say.claim('no VMM process is left', (await processesNaming(`/${life}/`)).length === 0 && sandbox.status === 'paused');

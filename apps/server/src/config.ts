@@ -32,6 +32,8 @@ export interface Config {
   readonly memoryMib: number;
   /** Whether to make an API key at this start, though there is one already. */
   readonly newKey: boolean;
+  /** User ids for VMMs, one for each that runs; nothing else on the machine may use them. */
+  readonly vmmUids: { readonly first: number; readonly count: number };
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent';
 }
 
@@ -43,6 +45,7 @@ export const USAGE = `Usage: npm start -- [OPTION…]
   --vault-device PATH    a block device for the vault      SPACE_VAULT_DEVICE  a sparse file in the data folder
   --vault-size GIB       size of that sparse file          SPACE_VAULT_GIB     64
   --memory MIB           memory that VMs may take in all   SPACE_MEMORY_MIB    three quarters of the machine's
+  --vmm-uids FIRST       64,000 user ids that only VMMs use  SPACE_VMM_UIDS    1900000000
   --tls-cert FILE, --tls-key FILE                          SPACE_TLS_CERT, SPACE_TLS_KEY
   --host NAME            a name to be addressed by (again for more)
   --log-level LEVEL      debug, info, warn, error, silent  SPACE_LOG           error
@@ -50,6 +53,10 @@ export const USAGE = `Usage: npm start -- [OPTION…]
   --help
 
 Without TLS only loopback addresses are served: API keys would cross the network in clear text.`;
+
+/** Above the ranges that distributions, user namespaces and systemd take. */
+const FIRST_VMM_UID = '1900000000';
+const VMM_UID_COUNT = 64_000;
 
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
@@ -85,6 +92,10 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     memoryMib: wholeNumber('--memory', pick(values.memory, 'SPACE_MEMORY_MIB', `${defaultMemoryMib()}`), 256),
     newKey: values['new-key'] === true,
     logLevel: levelFrom(pick(values['log-level'], 'SPACE_LOG', 'error')),
+    vmmUids: {
+      first: wholeNumber('--vmm-uids', pick(values['vmm-uids'], 'SPACE_VMM_UIDS', FIRST_VMM_UID), 1000),
+      count: VMM_UID_COUNT,
+    },
   };
 }
 
@@ -107,6 +118,7 @@ function parse(argv: readonly string[]) {
         'vault-device': { type: 'string' },
         'vault-size': { type: 'string' },
         memory: { type: 'string' },
+        'vmm-uids': { type: 'string' },
         'tls-cert': { type: 'string' },
         'tls-key': { type: 'string' },
         host: { type: 'string', multiple: true },

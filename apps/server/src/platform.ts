@@ -17,9 +17,10 @@ import { openQemuRuntime, probeAccelerator } from '@space/runtime-qemu';
 import { openVault } from '@space/store-btrfs';
 import type { Config } from './config.ts';
 import { type PausedAll, pauseAll } from './pause-all.ts';
-import { systemUser } from './system-user.ts';
 
 const VERSION = '0.1.0';
+/** One for the machine, whatever platforms run on it: no two VMMs share a uid. */
+const UID_REGISTRY = '/run/space/uids';
 
 export interface Platform {
   /** Base URL of the API. */
@@ -75,18 +76,16 @@ async function compose(
   await makeFolders(config);
   const assets = await loadAssets();
   report('opening the vault');
-  const vmmUser = await systemUser('space-vmm');
   const vault = opened(
     await openVault({
       name: DEFAULT_VAULT,
       folder: join(config.dataDir, 'vaults', DEFAULT_VAULT),
       backing: config.vault,
-      owner: vmmUser,
     }),
     (open) => open.close(),
   );
   report('probing for KVM');
-  const node = await openNode(config, assets, vault, vmmUser, (message) => logger.warn(message));
+  const node = await openNode(config, assets, vault, (message) => logger.warn(message));
   // From here on the vault is the node's to close. While sandboxes run it stays mounted.
   closers.shift();
   // Until sandboxes run, a start that fails leaves nothing mounted.
@@ -192,11 +191,12 @@ async function openNode(
   config: Config,
   assets: Assets,
   vault: Awaited<ReturnType<typeof openVault>>,
-  vmmUser: { uid: number; gid: number },
   onWarning: (message: string) => void,
 ): Promise<Node> {
   const { vmm, kernel, initramfs, templates } = assets;
+  const jail = { launcher: assets.jail.launcher, uids: { ...config.vmmUids, registry: UID_REGISTRY } };
   const build = {
+    root: vmm.root,
     argv: [...vmm.loaderArgv, vmm.binary, ...vmm.firmwareDirs.flatMap((folder) => ['-L', folder])],
     digest: vmm.digest,
     version: vmm.version,
@@ -205,7 +205,7 @@ async function openNode(
     vmm: build,
     kernel,
     initramfs,
-    vmmUser,
+    jail,
     workDir: join(config.runDir, 'probe'),
     cacheFile: join(config.dataDir, 'accelerator.json'),
   });
@@ -213,7 +213,7 @@ async function openNode(
     vmm: build,
     kernel,
     initramfs,
-    vmmUser,
+    jail,
     runDir: join(config.runDir, 'lives'),
     accelerator: accelerator.name,
     onWarning,
@@ -227,7 +227,7 @@ async function openNode(
     chance,
     memoryMib: config.memoryMib,
     limits: SIZE_LIMITS,
-    facts: { runtime: 'qemu', accelerator, vmmVersion: vmm.version, encrypted: false },
+    facts: { runtime: 'qemu', accelerator, vmmVersion: vmm.version, jail: runtime.jail, encrypted: false },
   });
   await node.open();
   return node;

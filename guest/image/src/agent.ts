@@ -1,9 +1,8 @@
-/** The guest agent, a static program: built by cargo as the user who owns the checkout. */
-import { copyFile, readFile, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+/** The guest agent: the program that is PID 1 of every guest. */
+import { join } from 'node:path';
 import { z } from 'zod';
-import { digestFile, digestTree, digestValue } from './digest.ts';
-import { run } from './run.ts';
+import { buildCrate, digestCrate } from './crate.ts';
+import { digestTree, digestValue } from './digest.ts';
 
 const note = z.strictObject({ version: z.string(), digest: z.string() }).readonly();
 export type AgentNote = z.infer<typeof note>;
@@ -11,45 +10,14 @@ export const parseAgentNote = (value: unknown): AgentNote => note.parse(value);
 
 export const agentPath = (dir: string): string => join(dir, 'agent');
 
-const TARGET = 'x86_64-unknown-linux-gnu';
-
-/** What the program is built from; the crate's tests and build results are not. */
-const crateParts = ['.cargo', 'Cargo.lock', 'Cargo.toml', 'build.rs', 'src'];
-
 const crateDir = join(import.meta.dirname, '../../agent');
 const protoDir = join(import.meta.dirname, '../../proto');
 
 export async function digestAgentSources(): Promise<string> {
-  const crate = await digestTree(crateDir, { keep: (path) => crateParts.includes(path.split('/')[0] ?? '') });
+  const crate = await digestCrate(crateDir);
   const proto = await digestTree(protoDir, { keep: (path) => path === 'space' || path.startsWith('space/') });
   return digestValue({ crate, proto });
 }
 
-export async function buildAgent(dir: string, signal: AbortSignal): Promise<AgentNote> {
-  const manifest = await readFile(join(crateDir, 'Cargo.toml'), 'utf8');
-  const name = /^name\s*=\s*"([^"]+)"/m.exec(manifest)?.[1];
-  const version = /^version\s*=\s*"([^"]+)"/m.exec(manifest)?.[1];
-  if (name === undefined || version === undefined) throw new Error('guest/agent/Cargo.toml lacks a name or a version');
-
-  const owner = await asOwner(crateDir);
-  const build = [cargo(), 'build', '--release', '--locked', '--quiet', '--target', TARGET];
-  await run([...owner.prefix, ...build], {
-    cwd: crateDir,
-    env: { ...owner.env, CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS: '-C target-feature=+crt-static' },
-    signal,
-  });
-  await copyFile(join(crateDir, 'target', TARGET, 'release', name), agentPath(dir));
-  return { version, digest: await digestFile(agentPath(dir)) };
-}
-
-/** Nothing in a user's checkout should end as root's, and cargo keeps things in the home folder. */
-async function asOwner(path: string): Promise<{ prefix: string[]; env: Record<string, string> }> {
-  const { uid } = await stat(path);
-  const entry = (await run(['getent', 'passwd', String(uid)])).trim().split(':');
-  const env = { HOME: entry[5] ?? '/', PATH: `${dirname(cargo())}:${process.env['PATH'] ?? ''}` };
-  if (uid === process.getuid?.()) return { prefix: [], env };
-  return { prefix: ['setpriv', '--reuid', String(uid), '--regid', entry[3] ?? '', '--init-groups', '--'], env };
-}
-
-/** Set-up says which cargo is new enough. */
-const cargo = (): string => process.env['SPACE_CARGO'] || '/usr/bin/cargo';
+export const buildAgent = (dir: string, signal: AbortSignal): Promise<AgentNote> =>
+  buildCrate(crateDir, agentPath(dir), signal);

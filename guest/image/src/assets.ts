@@ -27,6 +27,8 @@ export interface Assets {
     readonly digest: string;
   };
   readonly initramfs: { readonly path: string; readonly digest: string; readonly agentVersion: string };
+  /** The program that starts a VMM in its jail. */
+  readonly jail: { readonly launcher: string; readonly digest: string };
   readonly templates: {
     /** `disk` is a sparse raw image with one ext4 file system and no partitions. */
     readonly base: {
@@ -51,6 +53,7 @@ const assetsSchema: z.ZodType<Assets> = z.strictObject({
   }),
   kernel: z.strictObject({ vmlinux: path, release: z.string(), digest }),
   initramfs: z.strictObject({ path, digest, agentVersion: z.string() }),
+  jail: z.strictObject({ launcher: path, digest }),
   templates: z.strictObject({
     base: z.strictObject({ name: z.string(), disk: path, sizeBytes: z.int().positive(), digest }),
   }),
@@ -73,7 +76,13 @@ export async function findAssets(): Promise<Assets | undefined> {
   const found = await readJson(assetsPath(await inputsDigest()));
   if (found === undefined) return undefined;
   const assets = assetsSchema.parse(found);
-  const files = [assets.vmm.binary, assets.kernel.vmlinux, assets.initramfs.path, assets.templates.base.disk];
+  const files = [
+    assets.vmm.binary,
+    assets.kernel.vmlinux,
+    assets.initramfs.path,
+    assets.jail.launcher,
+    assets.templates.base.disk,
+  ];
   const there = await Promise.allSettled(files.map((file) => access(file)));
   return there.every((result) => result.status === 'fulfilled') ? assets : undefined;
 }

@@ -9,12 +9,13 @@ import { provideArtefact, removeDeadBuilds, writeFileAtomic } from './cache.ts';
 import { digestValue } from './digest.ts';
 import { buildInitramfs, initramfsPath, parseInitramfsNote } from './initramfs.ts';
 import { type InputKeys, inputKeys } from './inputs.ts';
+import { buildJail, jailPath, parseJailNote } from './jail.ts';
 import { buildKernel, kernelPaths, parseKernelNote } from './kernel.ts';
 import { reportStep } from './progress.ts';
 import { parseBaseRecipe, parseKernelRecipe, parseVmmRecipe, readRecipe } from './recipe.ts';
 import { buildVmm, parseVmmNote, vmmPaths } from './vmm.ts';
 
-const TOTAL_STEPS = 8;
+const TOTAL_STEPS = 9;
 
 async function buildAssets(keys: InputKeys, signal: AbortSignal): Promise<Assets> {
   const [vmmRecipe, kernelRecipe, baseRecipe] = await Promise.all([
@@ -48,7 +49,15 @@ async function buildAssets(keys: InputKeys, signal: AbortSignal): Promise<Assets
       make: (dir) => buildBase(baseRecipe, dir, signal),
     }),
   );
-  const initramfsBuild = reportStep(step(8, 'Guest agent and initramfs'), async () => {
+  const jailBuild = reportStep(step(8, 'Jail of the VMM'), () =>
+    provideArtefact({
+      kind: 'jail',
+      key: keys.jail,
+      parse: parseJailNote,
+      make: (dir) => buildJail(dir, signal),
+    }),
+  );
+  const initramfsBuild = reportStep(step(9, 'Guest agent and initramfs'), async () => {
     const [agent, kernel] = await Promise.all([
       provideArtefact({
         kind: 'agent',
@@ -71,8 +80,14 @@ async function buildAssets(keys: InputKeys, signal: AbortSignal): Promise<Assets
     });
   });
 
-  await settleAll([vmmBuild, kernelBuild, baseBuild, initramfsBuild]);
-  const [vmm, kernel, base, initramfs] = await Promise.all([vmmBuild, kernelBuild, baseBuild, initramfsBuild]);
+  await settleAll([vmmBuild, kernelBuild, baseBuild, jailBuild, initramfsBuild]);
+  const [vmm, kernel, base, jail, initramfs] = await Promise.all([
+    vmmBuild,
+    kernelBuild,
+    baseBuild,
+    jailBuild,
+    initramfsBuild,
+  ]);
   const paths = vmmPaths(vmm.dir, vmmRecipe);
   return {
     vmm: {
@@ -85,6 +100,7 @@ async function buildAssets(keys: InputKeys, signal: AbortSignal): Promise<Assets
     },
     kernel: { vmlinux: kernelPaths(kernel.dir).vmlinux, release: kernel.release, digest: kernel.digest },
     initramfs: { path: initramfsPath(initramfs.dir), digest: initramfs.digest, agentVersion: initramfs.agentVersion },
+    jail: { launcher: jailPath(jail.dir), digest: jail.digest },
     templates: {
       base: { name: baseRecipe.name, disk: baseDiskPath(base.dir), sizeBytes: base.sizeBytes, digest: base.digest },
     },

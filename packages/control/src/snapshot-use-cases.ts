@@ -58,10 +58,11 @@ export class SnapshotUseCases {
   }
 
   async getCapabilities(_caller: Caller, _input: Input<'getCapabilities'>): Promise<Capabilities> {
-    const { runtime, accelerator, vmmVersion, limits, memory, vaults } =
+    const { runtime, accelerator, vmmVersion, jail, limits, memory, vaults } =
       await this.#machinery.ports.node.capabilities();
     const withFork = { ...limits, forkCount: { min: 1, max: MAX_FORK_COUNT } };
-    return { runtime, accelerator, vmmVersion, limits: withFork, memory, vaults: [...vaults] };
+    const limitsOfVmm = { inForce: [...jail.inForce], missing: [...jail.missing] };
+    return { runtime, accelerator, vmmVersion, jail: limitsOfVmm, limits: withFork, memory, vaults: [...vaults] };
   }
 
   async readiness(): Promise<Readiness> {

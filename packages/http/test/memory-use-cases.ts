@@ -374,6 +374,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       runtime: 'memory',
       accelerator: { name: 'tcg', reason: 'a test', remedy: null },
       vmmVersion: '1',
+      jail: { inForce: [], missing: [] },
       limits: { ...SIZE_LIMITS, forkCount: { min: 1, max: 20 } },
       memory: { totalMib: 1, promisedMib: 0 },
       vaults: [],

@@ -34,7 +34,9 @@ export interface NodeOptions {
   /** Memory that VMs may take in all, MiB. */
   readonly memoryMib: number;
   readonly limits: SizeLimits;
-  readonly facts: Pick<NodeCapabilities, 'runtime' | 'accelerator' | 'vmmVersion'> & { readonly encrypted: boolean };
+  readonly facts: Pick<NodeCapabilities, 'runtime' | 'accelerator' | 'vmmVersion' | 'jail'> & {
+    readonly encrypted: boolean;
+  };
 }
 
 export interface Node extends NodePort {

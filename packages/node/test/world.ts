@@ -61,6 +61,7 @@ export async function makeWorld(memory: 'in_place' | 'written', memoryMib = 100_
         runtime: 'fake',
         accelerator: { name: 'tcg', reason: 'a fake', remedy: null },
         vmmVersion: '1',
+        jail: { inForce: [], missing: [] },
         encrypted: false,
       },
     });

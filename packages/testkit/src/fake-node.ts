@@ -111,6 +111,7 @@ export class FakeNode implements NodePort {
       runtime: 'fake',
       accelerator: { name: 'tcg', reason: 'nothing runs here', remedy: null },
       vmmVersion: '0',
+      jail: { inForce: [], missing: [] },
       limits: SIZE_LIMITS,
       memory: { totalMib: 4096, promisedMib: 0 },
       vaults: [{ name: 'default', totalBytes: 2 ** 33, availableBytes: 2 ** 32, encrypted: false }],

@@ -2,9 +2,10 @@ import { expect, it } from 'vitest';
 import { kernelCommandLine, machineFacts, tscKhzOf, vmmArguments } from './command-line.ts';
 
 const OPTIONS = {
-  vmm: { argv: ['/vmm'], digest: 'v', version: '10' },
+  vmm: { root: '/', argv: ['/vmm'], digest: 'v', version: '10' },
   kernel: { vmlinux: '/vmlinux', digest: 'k' },
   initramfs: { path: '/initramfs', digest: 'i' },
+  jail: { launcher: '/jail', uids: { first: 1_900_000_000, count: 2, registry: '/run/uids' } },
   runDir: '/run/x',
   accelerator: 'tcg',
 } as const;

@@ -9,11 +9,19 @@ import { cpus } from 'node:os';
 import type { MachineFacts } from '@space/core';
 import type { Accelerator, QemuRuntimeOptions } from './options.ts';
 
-/** Names below the VMM's own folder, which is its working directory. */
-export const SOCKETS = { qmp: 'qmp', console: 'console', control: 'control', traffic: 'traffic', incoming: 'incoming' };
+/** The sockets on which QEMU listens. They are made for it: it gets them from this descriptor on, in this order. */
+export const SOCKETS = ['qmp', 'console', 'control', 'traffic'] as const;
+export type SocketName = (typeof SOCKETS)[number];
+const FIRST_SOCKET = 3;
+
+/** What a VM boots from, as the VMM sees it. */
+export const BOOT_FILES = { kernel: '/boot/kernel', initramfs: '/boot/initramfs' };
 
 /** TCG sizes its translation buffers for so many vCPUs when it starts; the VM's own number comes later. */
 const MAX_TCG_VCPUS = 8;
+
+/** Of translated code, for all vCPUs together. */
+const TRANSLATION_MIB = 256;
 
 /**
  * Option ROMs are off and qboot is the firmware: it hands over to the kernel's PVH entry at once. ACPI tells the kernel
@@ -34,29 +42,30 @@ const TCG_CPU =
 
 export function vmmArguments(accelerator: Accelerator, mode: 'boot' | 'restore'): string[] {
   return [
-    ...['-M', MACHINE, '-bios', 'qboot.rom', '-accel', accelerator, '-cpu', cpuOption(accelerator)],
+    ...['-M', MACHINE, '-bios', 'qboot.rom', '-accel', acceleration(accelerator), '-cpu', cpuOption(accelerator)],
     ...(accelerator === 'tcg' ? ['-smp', `1,maxcpus=${MAX_TCG_VCPUS}`] : []),
     ...['-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-S', '--preconfig'],
     ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
     ...['-global', 'virtio-mmio.force-legacy=false'],
-    ...socketServer(SOCKETS.qmp),
-    ...['-mon', `chardev=${SOCKETS.qmp},mode=control`],
-    ...socketServer(SOCKETS.console),
-    ...['-serial', `chardev:${SOCKETS.console}`],
+    ...socketServer('qmp'),
+    ...['-mon', 'chardev=qmp,mode=control'],
+    ...socketServer('console'),
+    ...['-serial', 'chardev:console'],
     ...['-device', 'virtio-blk-device,drive=disk'],
     ...['-device', 'virtio-serial-device,max_ports=3'],
-    ...guestPort(SOCKETS.control, 1),
-    ...guestPort(SOCKETS.traffic, 2),
+    ...guestPort('control', 1),
+    ...guestPort('traffic', 2),
     ...(mode === 'restore' ? ['-incoming', 'defer'] : []),
   ];
 }
 
 /** QEMU listens, goes on when nobody is connected, and takes the next client when one leaves. */
-function socketServer(name: string): string[] {
-  return ['-chardev', `socket,id=${name},path=${name},server=on,wait=off`];
+function socketServer(name: SocketName): string[] {
+  const descriptor = FIRST_SOCKET + SOCKETS.indexOf(name);
+  return ['-chardev', `socket,id=${name},fd=${descriptor},server=on,wait=off`];
 }
 
-function guestPort(name: string, number: number): string[] {
+function guestPort(name: SocketName, number: number): string[] {
   return [...socketServer(name), '-device', `virtserialport,chardev=${name},name=${name},nr=${number}`];
 }
 
@@ -89,6 +98,11 @@ export function machineFacts(options: QemuRuntimeOptions): MachineFacts {
     kernelDigest: options.kernel.digest,
     initramfsDigest: options.initramfs.digest,
   };
+}
+
+/** Translated code is the VMM's own memory, which its limit counts: by default it could grow to a gigabyte. */
+function acceleration(accelerator: Accelerator): string {
+  return accelerator === 'tcg' ? `tcg,tb-size=${TRANSLATION_MIB}` : accelerator;
 }
 
 function cpuOption(accelerator: Accelerator): string {

@@ -1,12 +1,16 @@
 /**
  * Device state, out of a stopped VMM and into a new one, by QEMU's migration. Memory is not in it: it is a shared file,
- * which migration skips (`x-ignore-shared`). State goes through unix sockets; nothing is spawned.
+ * which migration skips (`x-ignore-shared`). State goes through a pair of sockets, one end of
+ * which is passed to QEMU; nothing is spawned, and no path is needed.
  */
+
+import { closeSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
+import { socketPair } from './kernel.ts';
 import type { Qmp, QmpEvent } from './qmp.ts';
-import type { RunFolder } from './run-folder.ts';
-import { collectOnce, connectUnix } from './sockets.ts';
+import { collect } from './sockets.ts';
 
 /** A VM has some 150 KB of it. */
 const MAX_STATE_BYTES = 16 * 1024 * 1024;
@@ -20,38 +24,53 @@ const CAPABILITIES = {
 };
 
 /** The vCPUs must be stopped. On failure the VM is as before. */
-export async function fetchDeviceState(qmp: Qmp, folder: RunFolder): Promise<Buffer> {
-  const collector = await collectOnce(folder.state, { maxBytes: MAX_STATE_BYTES, timeoutMs: LIMIT_MS });
+export async function fetchDeviceState(qmp: Qmp): Promise<Buffer> {
+  const socket = await passSocket(qmp, 'outgoing');
+  const collected = collect(socket, { maxBytes: MAX_STATE_BYTES, timeoutMs: LIMIT_MS });
+  collected.catch(() => {});
   try {
     await migrate(qmp, () =>
       Promise.all([
         qmp.execute('migrate-set-capabilities', CAPABILITIES),
-        // Relative to the VMM's working directory.
-        qmp.execute('migrate', { uri: 'unix:../state' }),
+        qmp.execute('migrate', { uri: 'fd:outgoing' }),
       ]),
     );
-    return await collector.bytes;
+    return await collected;
   } catch (thrown) {
     if (!qmp.closed) await endMigration(qmp);
     throw thrown;
   } finally {
-    await collector.close();
+    socket.destroy();
   }
 }
 
 /** For a VMM that waits for it (`-incoming defer`); the vCPUs stay stopped. */
-export async function sendDeviceState(qmp: Qmp, deviceState: Uint8Array, folder: RunFolder): Promise<void> {
-  await Promise.all([
-    qmp.execute('migrate-set-capabilities', CAPABILITIES),
-    qmp.execute('migrate-incoming', { uri: 'unix:incoming' }),
-  ]);
-  const socket = await connectUnix(folder.socket('incoming'));
+export async function sendDeviceState(qmp: Qmp, deviceState: Uint8Array): Promise<void> {
+  const socket = await passSocket(qmp, 'incoming');
   // A VMM that refuses the state closes the socket; why is in the migration's end.
   socket.on('error', () => {});
   try {
+    await Promise.all([
+      qmp.execute('migrate-set-capabilities', CAPABILITIES),
+      qmp.execute('migrate-incoming', { uri: 'fd:incoming' }),
+    ]);
     await migrate(qmp, async () => socket.end(deviceState));
   } finally {
     socket.destroy();
+  }
+}
+
+/** Gives QEMU one end of a connection, by this name, and returns the other. */
+async function passSocket(qmp: Qmp, fdname: string): Promise<Socket> {
+  const { ours, theirs } = socketPair();
+  try {
+    await qmp.executeWithFiles('getfd', { fdname }, [theirs]);
+    return ours;
+  } catch (thrown) {
+    ours.destroy();
+    throw thrown;
+  } finally {
+    closeSync(theirs);
   }
 }
 

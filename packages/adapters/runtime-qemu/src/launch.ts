@@ -1,18 +1,17 @@
 /**
- * Starts one VMM process, with as little as it needs: no environment, no stdio but a pipe for its complaints, its own
- * session (it outlives us), no core files (they would hold guest memory), first in line for the OOM killer. With a
- * `vmmUser` it also has no privileges and no network. This is the one place that decides what a VMM process may do.
+ * Starts one VMM process in its jail: no environment, no stdio but a pipe for its complaints, its own session (it outlives
+ * us), first in line for the OOM killer. Beside it stays its warden, our child, which ends as the VMM ends.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { stat, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { ByteRing, harmlessTail } from './byte-ring.ts';
-import { vmmArguments } from './command-line.ts';
-import type { QemuRuntimeOptions } from './options.ts';
-import { identify, isAlive, killProcess, type ProcessIdentity } from './process-identity.ts';
+import type { Jail } from './jail.ts';
+import { connectForFiles } from './kernel.ts';
+import { killProcess, type ProcessIdentity } from './process-identity.ts';
 import { Qmp } from './qmp.ts';
-import type { RunFolder } from './run-folder.ts';
-import { connectWhenListening } from './sockets.ts';
+import { parseRecord, type RunFolder } from './run-folder.ts';
 
 const STARTUP_LIMIT_MS = 15_000;
 const STDERR_BYTES = 8 * 1024;
@@ -28,55 +27,43 @@ export interface Launched {
   complaints(): string;
   /** Kills it and waits for proof of death. */
   kill(): Promise<void>;
+  readonly uid: number;
   /** Forgets the process, which runs on. */
   disown(): void;
 }
 
-/** Starts QEMU in preconfig with its working directory in `folder`; leaves no process behind when it throws. */
+/** Starts QEMU in preconfig, in the jail of `folder`; leaves no process behind when it throws. */
 export async function launchVmm(
-  options: QemuRuntimeOptions,
+  jail: Jail,
   mode: 'boot' | 'restore',
   folder: RunFolder,
   signal?: AbortSignal,
 ): Promise<Launched> {
   signal?.throwIfAborted();
-  const argv = [...(await confine(options)), ...options.vmm.argv, ...vmmArguments(options.accelerator, mode)];
+  const { uid, argv } = await jail.prepare(folder, mode);
   const child = spawn(argv[0] ?? '', argv.slice(1), {
-    cwd: folder.work,
+    cwd: folder.sockets,
     env: {},
     detached: true,
-    stdio: ['ignore', 'ignore', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   const process = new Child(child);
+  const limit = AbortSignal.any([AbortSignal.timeout(STARTUP_LIMIT_MS), ...(signal ? [signal] : [])]);
   try {
-    const identity = await process.identify();
-    await folder.writeRecord(identity);
+    const identity = await process.identify(limit);
     await writeFile(`/proc/${identity.pid}/oom_score_adj`, OOM_SCORE);
-    const deadline = performance.now() + STARTUP_LIMIT_MS;
-    const socket = await connectWhenListening(folder.socket('qmp'), () => {
-      signal?.throwIfAborted();
-      if (process.ending !== null) throw new Error(`The VMM ${process.ending} while starting`);
-      if (performance.now() > deadline) throw new Error(`The VMM did not start within ${STARTUP_LIMIT_MS} ms`);
-    });
-    const qmp = await Qmp.open(socket, STARTUP_LIMIT_MS);
-    return process.launched(identity, qmp);
+    const qmp = await process.unlessItEnds(connectQmp(folder, STARTUP_LIMIT_MS), limit);
+    return process.launched(identity, uid, qmp);
   } catch (cause) {
     await process.kill();
     throw new Error(`${cause instanceof Error ? cause.message : cause}. ${process.complaints()}`, { cause });
   }
 }
 
-/** Each program replaces itself by the next, so the pid stays the same. */
-async function confine({ vmmUser, accelerator }: QemuRuntimeOptions): Promise<string[]> {
-  const noCore = ['/usr/bin/prlimit', '--core=0:0', '--'];
-  if (!vmmUser) return noCore;
-  const groups = accelerator === 'kvm' ? `--groups=${(await stat('/dev/kvm')).gid}` : '--clear-groups';
-  return [
-    ...noCore,
-    ...['/usr/bin/unshare', '--net', '--'],
-    ...['/usr/bin/setpriv', `--reuid=${vmmUser.uid}`, `--regid=${vmmUser.gid}`, groups],
-    ...['--no-new-privs', '--inh-caps=-all', '--'],
-  ];
+/** Through a connection that can carry files. The VMM may still be starting: its sockets exist before it does. */
+export async function connectQmp(folder: RunFolder, timeoutMs: number): Promise<Qmp> {
+  const { socket, send } = connectForFiles(folder.socket('qmp'));
+  return await Qmp.open(socket, timeoutMs, send);
 }
 
 class Child {
@@ -85,6 +72,7 @@ class Child {
   readonly exited: Promise<string>;
   /** How it ended; null while it runs. */
   ending: string | null = null;
+  #vmm: ProcessIdentity | null = null;
 
   constructor(child: ChildProcess) {
     this.#child = child;
@@ -99,34 +87,47 @@ class Child {
     });
   }
 
-  async identify(): Promise<ProcessIdentity> {
-    const { pid } = this.#child;
-    const identity = pid === undefined ? null : await identify(pid);
-    if (identity) return identity;
-    throw new Error(`The VMM ${await this.exited}`);
+  /** The launcher says which process it has recorded, and only then starts the VMM in it. */
+  async identify(limit: AbortSignal): Promise<ProcessIdentity> {
+    const { stdout } = this.#child;
+    if (!stdout) throw new Error(`The VMM ${await this.exited}`);
+    const [said] = await this.unlessItEnds(once(stdout, 'data', { signal: limit }), limit);
+    stdout.destroy();
+    this.#vmm = parseRecord(String(said));
+    return this.#vmm;
+  }
+
+  async unlessItEnds<T>(wait: Promise<T>, limit: AbortSignal): Promise<T> {
+    wait.catch(() => {});
+    const outOfTime = Promise.withResolvers<never>();
+    const giveUp = (): void => outOfTime.reject(limit.reason);
+    limit.addEventListener('abort', giveUp, { once: true });
+    if (limit.aborted) giveUp();
+    const end = this.exited.then((how) => Promise.reject(new Error(`The VMM ${how} while starting`)));
+    end.catch(() => {});
+    return await Promise.race([wait, end, outOfTime.promise]).finally(() => limit.removeEventListener('abort', giveUp));
   }
 
   complaints(): string {
     return harmlessTail(this.#stderr.text());
   }
 
-  /** Also before its identity is known: the pid of a child that was not waited for is not used again. */
+  /** The VMM, and the warden with it; before the VMM is known it has not been started, and never will be. */
   async kill(): Promise<void> {
-    if (this.#child.pid === undefined || this.ending !== null) return;
-    this.#child.kill('SIGKILL');
+    if (this.#vmm) await killProcess(this.#vmm);
+    else if (this.#child.pid !== undefined && this.ending === null) this.#child.kill('SIGKILL');
     await this.exited;
   }
 
-  launched(identity: ProcessIdentity, qmp: Qmp): Launched {
+  launched(identity: ProcessIdentity, uid: number, qmp: Qmp): Launched {
     return {
       identity,
+      uid,
       qmp,
       exited: this.exited,
       complaints: () => this.complaints(),
       kill: async () => {
-        if (this.ending === null) this.#child.kill('SIGKILL');
-        await this.exited;
-        if (await isAlive(identity)) await killProcess(identity);
+        await this.kill();
         qmp.close();
       },
       disown: () => {

@@ -4,43 +4,33 @@
  * The commands are sent together and answered in order, so that the round trips overlap. When one fails, those behind it
  * mean nothing, and the VMM must be killed.
  */
-import type { VmSpec } from '@space/core';
+import type { Size } from '@space/core';
+import { BOOT_FILES } from './command-line.ts';
 import { sendDeviceState } from './device-state.ts';
+import type { InsideFiles } from './life-files.ts';
 import type { Qmp } from './qmp.ts';
-import type { RunFolder } from './run-folder.ts';
 
 /** Loading kernel and initramfs belongs to it, from a cold page cache maybe. */
 const SETUP_LIMIT_MS = 30_000;
 
-export interface KernelToBoot {
-  readonly vmlinux: string;
-  readonly initramfs: string;
-  readonly commandLine: string;
-}
-
-export async function bootMachine(qmp: Qmp, spec: VmSpec, kernel: KernelToBoot): Promise<void> {
+export async function bootMachine(qmp: Qmp, size: Size, files: InsideFiles, commandLine: string): Promise<void> {
   await Promise.all([
-    ...setUp(qmp, spec),
-    setMachine(qmp, 'kernel', kernel.vmlinux),
-    setMachine(qmp, 'initrd', kernel.initramfs),
-    setMachine(qmp, 'append', kernel.commandLine),
+    ...setUp(qmp, size, files),
+    setMachine(qmp, 'kernel', BOOT_FILES.kernel),
+    setMachine(qmp, 'initrd', BOOT_FILES.initramfs),
+    setMachine(qmp, 'append', commandLine),
     qmp.execute('x-exit-preconfig', undefined, SETUP_LIMIT_MS),
     qmp.execute('cont'),
   ]);
 }
 
 /** The kernel is in the memory already. Leaves the vCPUs stopped. */
-export async function restoreMachine(
-  qmp: Qmp,
-  spec: VmSpec,
-  deviceState: Uint8Array,
-  folder: RunFolder,
-): Promise<void> {
-  await Promise.all([...setUp(qmp, spec), qmp.execute('x-exit-preconfig', undefined, SETUP_LIMIT_MS)]);
-  await sendDeviceState(qmp, deviceState, folder);
+export async function restoreMachine(qmp: Qmp, size: Size, files: InsideFiles, deviceState: Uint8Array): Promise<void> {
+  await Promise.all([...setUp(qmp, size, files), qmp.execute('x-exit-preconfig', undefined, SETUP_LIMIT_MS)]);
+  await sendDeviceState(qmp, deviceState);
 }
 
-function setUp(qmp: Qmp, { size, files }: VmSpec): Promise<unknown>[] {
+function setUp(qmp: Qmp, size: Size, files: InsideFiles): Promise<unknown>[] {
   const memoryBytes = size.memoryMib * 1024 * 1024;
   return [
     setMachine(qmp, 'memory', { size: memoryBytes }),

@@ -1,8 +1,11 @@
 /** What a QEMU runtime is made of. Paths are absolute; digests are of content and end up in every snapshot's manifest. */
+import type { VmmUids } from './vmm-uids.ts';
 
 export type Accelerator = 'kvm' | 'tcg';
 
 export interface VmmBuild {
+  /** The folder that holds all of it; the only one that the VMM sees, under the same path. */
+  readonly root: string;
   /** How the VMM is started: its own loader, the library path, the program and its `-L` folders. */
   readonly argv: readonly string[];
   readonly digest: string;
@@ -15,9 +18,10 @@ export interface GuestBoot {
   readonly initramfs: { readonly path: string; readonly digest: string };
 }
 
-export interface VmmUser {
-  readonly uid: number;
-  readonly gid: number;
+export interface JailOptions {
+  /** The program that starts a VMM in its jail; needs root. */
+  readonly launcher: string;
+  readonly uids: VmmUids;
 }
 
 export interface QemuRuntimeOptions extends GuestBoot {
@@ -25,8 +29,7 @@ export interface QemuRuntimeOptions extends GuestBoot {
   readonly accelerator: Accelerator;
   /** One folder per life is made in it. Short: socket paths have a limit. Made when it does not exist. */
   readonly runDir: string;
-  /** Whom VMMs run as, without network and privileges; needs root. Undefined: as this process. */
-  readonly vmmUser?: VmmUser;
+  readonly jail: JailOptions;
   /** How many VMM processes wait, ready to take a restore. Default 1. */
   readonly spares?: number;
   /** Told of failures that nobody waits for, e.g. a spare that did not start. */

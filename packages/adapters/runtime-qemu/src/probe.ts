@@ -2,7 +2,7 @@
  * Whether KVM runs our guest here. Opening the device says nothing: there are hosts on which it opens, makes VMs, and then
  * never executes an instruction. So a VM is booted, and only what it prints counts.
  */
-import { chmod, mkdir, mkdtemp, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { asAppError, type LifeId, type Vm } from '@space/core';
@@ -15,7 +15,7 @@ const DEFAULT_TIMEOUT_MS = 10_000;
 const POLL_MS = 25;
 const PROBE_SIZE = { vcpus: 1, memoryMib: 256, diskMib: 64 };
 
-export interface ProbeOptions extends Pick<QemuRuntimeOptions, 'vmm' | 'kernel' | 'initramfs' | 'vmmUser'> {
+export interface ProbeOptions extends Pick<QemuRuntimeOptions, 'vmm' | 'kernel' | 'initramfs' | 'jail'> {
   /** A folder for the probe's VM; short path. */
   readonly workDir: string;
   /** Where the result is kept, for as long as host boot, VMM and kernel are the same. */
@@ -35,8 +35,7 @@ export type AcceleratorFinding = Readonly<z.infer<typeof findingSchema>>;
 /** Throws only when the result cannot be kept. */
 export async function probeAccelerator(options: ProbeOptions): Promise<AcceleratorFinding> {
   const bootId = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
-  const { uid = '-', gid = '-' } = options.vmmUser ?? {};
-  const key = [bootId, options.vmm.digest, options.kernel.digest, uid, gid].join(' ');
+  const key = [bootId, options.vmm.digest, options.kernel.digest].join(' ');
   const known = await readCache(options.cacheFile);
   if (known?.key === key) return known.finding;
   const finding = await probe(options);
@@ -95,12 +94,10 @@ function withoutKvm(reason: string, remedy: string): AcceleratorFinding {
 
 /** Whether a VM under KVM printed anything in time. Leaves nothing behind. */
 async function bootOnce(options: ProbeOptions): Promise<boolean> {
-  await mkdir(options.workDir, { recursive: true, mode: 0o711 });
+  await mkdir(options.workDir, { recursive: true, mode: 0o700 });
   const folder = await mkdtemp(join(options.workDir, 'p-'));
   const runtime = await openQemuRuntime({ ...options, accelerator: 'kvm', runDir: join(folder, 'r'), spares: 0 });
   try {
-    // The VMM's user passes through to its files.
-    await chmod(folder, 0o711);
     const files = { disk: join(folder, 'disk'), memory: join(folder, 'memory') };
     await makeSparse(files.disk, PROBE_SIZE.diskMib);
     await makeSparse(files.memory, PROBE_SIZE.memoryMib);

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, it } from 'vitest';
-import { findByWorkingDirectory, identify, isAlive, killProcess, parseStat } from './process-identity.ts';
+import { identify, isAlive, killProcess, parseStat } from './process-identity.ts';
 
 const FIELDS = Array.from({ length: 50 }, (_, index) => String(index + 4));
 
@@ -29,12 +29,4 @@ it('kills with proof of death, and knows a zombie for dead', async () => {
   expect(await isAlive(identity)).toBe(false);
   await exited;
   expect(await identify(identity.pid)).toBeNull();
-});
-
-it('finds a process by its working directory', async () => {
-  const child = spawn('/bin/sleep', ['60'], { cwd: '/usr/share/misc', stdio: 'ignore' });
-  await once(child, 'spawn');
-  expect(await findByWorkingDirectory('/usr/share/misc')).toEqual(await identify(child.pid ?? 0));
-  child.kill('SIGKILL');
-  expect(await findByWorkingDirectory('/no/such/place')).toBeNull();
 });

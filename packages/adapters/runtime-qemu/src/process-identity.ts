@@ -2,7 +2,7 @@
  * A process is known by its pid and its start time: pids are used again, the pair is not. Nothing here signals a pid
  * whose start time it has not just read.
  */
-import { readdir, readFile, readlink } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface ProcessIdentity {
@@ -39,16 +39,6 @@ function signalKill(pid: number): void {
   } catch (thrown) {
     if (!isErrno(thrown, 'ESRCH')) throw thrown;
   }
-}
-
-/** The process whose working directory that is; null when there is none. */
-export async function findByWorkingDirectory(path: string): Promise<ProcessIdentity | null> {
-  for (const name of await readdir('/proc')) {
-    if (!/^\d+$/.test(name)) continue;
-    const directory = await readlink(`/proc/${name}/cwd`).catch(() => null);
-    if (directory === path) return await identify(Number(name));
-  }
-  return null;
 }
 
 async function readStat(pid: number): Promise<{ readonly state: string; readonly startTime: string } | null> {

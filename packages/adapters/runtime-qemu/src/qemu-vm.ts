@@ -11,10 +11,11 @@ import { AppError, type ErrorCode, type GuestPort, type Vm, type VmEnd, type VmR
 import { z } from 'zod';
 import { ByteRing, harmlessTail } from './byte-ring.ts';
 import { fetchDeviceState } from './device-state.ts';
-import type { Launched } from './launch.ts';
+import type { Jail } from './jail.ts';
+import { connectQmp, type Launched } from './launch.ts';
 import { connectPort } from './port-stream.ts';
 import { isAlive, killProcess } from './process-identity.ts';
-import { Qmp } from './qmp.ts';
+import type { Qmp } from './qmp.ts';
 import { RunFolder } from './run-folder.ts';
 import { connectUnix } from './sockets.ts';
 
@@ -22,6 +23,7 @@ const CONSOLE_BYTES = 64 * 1024;
 /** A dead process closes its console at once. */
 const CONSOLE_END_MS = 500;
 const POLL_MS = 200;
+const DISK_RETRY_MS = 100;
 const RECONNECT_LIMIT_MS = 5_000;
 
 export class QemuVm implements Vm {
@@ -29,6 +31,7 @@ export class QemuVm implements Vm {
   readonly ended: Promise<VmEnd>;
   readonly #folder: RunFolder;
   readonly #launched: Launched | null;
+  readonly #jail: Jail;
   readonly #console = new ByteRing(CONSOLE_BYTES);
   readonly #released = new AbortController();
   readonly #ports = new Map<GuestPort, Duplex>();
@@ -38,13 +41,16 @@ export class QemuVm implements Vm {
   #shutdown = '';
   /** As the VMM last told of it by itself. */
   #running: boolean | null = null;
+  /** Why the VMM stopped the vCPUs by itself: a request to the disk failed, and waits to be tried again. */
+  #diskFailure: DiskFailure | null = null;
   #killed = false;
   /** The state at the last checkpoint, while the vCPUs have not run since: QEMU saves it only once. */
   #checkpointed: Uint8Array | null = null;
 
-  constructor(record: VmRecord, qmp: Qmp, launched: Launched | null) {
+  constructor(record: VmRecord, qmp: Qmp, jail: Jail, launched: Launched | null) {
     this.record = record;
     this.#folder = new RunFolder(record.runDir);
+    this.#jail = jail;
     this.#launched = launched;
     this.#qmp = this.#attend(qmp);
     this.ended = this.#watch();
@@ -61,7 +67,12 @@ export class QemuVm implements Vm {
   async run(): Promise<void> {
     await this.#command('vm_lost', 'run', async (qmp) => {
       this.#checkpointed = null;
+      const failed = this.#diskFailure !== null;
+      this.#diskFailure = null;
       await this.#switch(qmp, 'cont', true);
+      // The failed request is tried again at once, and fails as fast as before.
+      if (failed) await sleep(DISK_RETRY_MS);
+      if (this.#diskFailure !== null) throw diskError(this.#diskFailure);
     });
   }
 
@@ -75,7 +86,7 @@ export class QemuVm implements Vm {
     return await this.#command('snapshot_failed', 'checkpoint', async (qmp) => {
       const { running } = await queryStatus(qmp);
       if (running) throw new Error('The vCPUs are running');
-      this.#checkpointed ??= await fetchDeviceState(qmp, this.#folder);
+      this.#checkpointed ??= await fetchDeviceState(qmp);
       return this.#checkpointed;
     });
   }
@@ -112,9 +123,11 @@ export class QemuVm implements Vm {
   }
 
   #attend(qmp: Qmp): Qmp {
-    qmp.onEvent(({ name, data: { reason } }) => {
+    qmp.onEvent(({ name, data: { reason, action, nospace } }) => {
       if (name === 'RESUME') this.#running = true;
       if (name === 'STOP') this.#running = false;
+      if (name === 'BLOCK_IO_ERROR' && action === 'stop')
+        this.#diskFailure = { full: nospace === true, reason: String(reason) };
       if (name === 'SHUTDOWN') this.#shutdown = ` after ${harmlessTail(String(reason), 50)}`;
     });
     return qmp;
@@ -132,8 +145,7 @@ export class QemuVm implements Vm {
   async #command<T>(code: ErrorCode, what: string, action: (qmp: Qmp) => Promise<T>): Promise<T> {
     try {
       if (this.#qmp.closed) {
-        const socket = await connectUnix(this.#folder.socket('qmp'));
-        this.#qmp = this.#attend(await Qmp.open(socket, RECONNECT_LIMIT_MS));
+        this.#qmp = this.#attend(await connectQmp(this.#folder, RECONNECT_LIMIT_MS));
       }
       return await action(this.#qmp);
     } catch (cause) {
@@ -142,6 +154,7 @@ export class QemuVm implements Vm {
   }
 
   async #failure(code: ErrorCode, what: string, cause: unknown): Promise<AppError> {
+    if (cause instanceof AppError) return cause;
     const why = harmlessTail(cause instanceof Error ? cause.message : String(cause));
     if (await isAlive(this.record)) return new AppError(code, `Cannot ${what}: ${why}.`, { cause });
     return new AppError('vm_lost', `The VM of ${this.record.lifeId} has ended.`, { cause });
@@ -166,7 +179,7 @@ export class QemuVm implements Vm {
     }
     console?.destroy();
     try {
-      await this.#folder.remove();
+      await this.#jail.clear(this.#folder);
       return '';
     } catch (thrown) {
       return `Its folder could not be removed: ${thrown}`;
@@ -181,6 +194,17 @@ export class QemuVm implements Vm {
     }
     return null;
   }
+}
+
+interface DiskFailure {
+  readonly full: boolean;
+  readonly reason: string;
+}
+
+function diskError({ full, reason }: DiskFailure): AppError {
+  if (full)
+    return new AppError('insufficient_space', 'The VM stands still: there is no room for what its guest writes.');
+  return new AppError('vm_lost', `The VM stands still: its disk fails (${harmlessTail(reason, 100)}).`);
 }
 
 const statusSchema = z.object({ status: z.string().max(50), running: z.boolean() });

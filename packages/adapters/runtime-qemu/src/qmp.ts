@@ -8,6 +8,7 @@
  */
 import type { Duplex } from 'node:stream';
 import { z } from 'zod';
+import type { FileSocket } from './kernel.ts';
 
 const MAX_LINE_BYTES = 1024 * 1024;
 const MAX_OPEN_COMMANDS = 64;
@@ -48,6 +49,7 @@ interface Waiter<T> {
 
 export class Qmp {
   readonly #stream: Duplex;
+  readonly #sendFiles: FileSocket['send'] | null;
   readonly #open = new Map<number, Waiter<unknown>>();
   readonly #eventListeners = new Set<(event: QmpEvent) => void>();
   readonly #closeListeners = new Set<(reason: Error) => void>();
@@ -56,8 +58,9 @@ export class Qmp {
   #line: Buffer = Buffer.alloc(0);
   #closed: Error | null = null;
 
-  private constructor(stream: Duplex) {
+  private constructor(stream: Duplex, sendFiles: FileSocket['send'] | null) {
     this.#stream = stream;
+    this.#sendFiles = sendFiles;
     stream.on('data', (chunk: Buffer) => this.#receive(chunk));
     stream.on('error', (cause) => this.#fail(new QmpClosed('The connection to the VMM broke', { cause })));
     stream.on('close', () => this.#fail(new QmpClosed('The VMM closed the connection')));
@@ -65,8 +68,8 @@ export class Qmp {
   }
 
   /** Waits for the greeting and enters command mode. The stream belongs to the client from here on, also on failure. */
-  static async open(stream: Duplex, timeoutMs = DEFAULT_TIMEOUT_MS): Promise<Qmp> {
-    const qmp = new Qmp(stream);
+  static async open(stream: Duplex, timeoutMs = DEFAULT_TIMEOUT_MS, sendFiles?: FileSocket['send']): Promise<Qmp> {
+    const qmp = new Qmp(stream, sendFiles ?? null);
     const greeted = new Promise<void>((resolve, reject) => {
       qmp.#greeting = { resolve, reject };
     });
@@ -80,11 +83,37 @@ export class Qmp {
   }
 
   execute(command: string, args?: Readonly<Record<string, unknown>>, timeoutMs = DEFAULT_TIMEOUT_MS): Promise<unknown> {
+    return this.#command(command, args, timeoutMs, (line) => this.#stream.write(line));
+  }
+
+  /** Passes open files with a command. QEMU holds them until the next ones come, or a command takes them. */
+  executeWithFiles(
+    command: string,
+    args: Readonly<Record<string, unknown>> | undefined,
+    fds: readonly number[],
+  ): Promise<unknown> {
+    return this.#command(command, args, DEFAULT_TIMEOUT_MS, (line) => {
+      if (!this.#sendFiles) throw new QmpRefused('This connection carries no files');
+      this.#sendFiles(Buffer.from(line), fds);
+    });
+  }
+
+  #command(
+    command: string,
+    args: Readonly<Record<string, unknown>> | undefined,
+    timeoutMs: number,
+    send: (line: string) => void,
+  ): Promise<unknown> {
     if (this.#closed) return Promise.reject(this.#closed);
     if (this.#open.size >= MAX_OPEN_COMMANDS) return Promise.reject(new QmpRefused('Too many commands are open'));
     const id = this.#nextId++;
     const answer = new Promise<unknown>((resolve, reject) => this.#open.set(id, { resolve, reject }));
-    this.#stream.write(`${JSON.stringify({ execute: command, ...(args && { arguments: args }), id })}\n`);
+    try {
+      send(`${JSON.stringify({ execute: command, ...(args && { arguments: args }), id })}\n`);
+    } catch (thrown) {
+      this.#open.delete(id);
+      return Promise.reject(thrown);
+    }
     return this.#within(timeoutMs, command, answer);
   }
 

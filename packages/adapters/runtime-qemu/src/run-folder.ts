@@ -1,20 +1,19 @@
 /**
  * The folder of one VMM process:
  *
- *     <runDir>/<life id>/            ours; the VMM may only pass through
+ *     <runDir>/<life id>/            one process's
  *         vmm.json                   which process it is
- *         state                      our socket, into which the VMM writes device state
- *         vmm/                       the VMM's working directory, writable by it: its sockets
+ *         uid                        which user it runs as
+ *         sockets/                   on which it listens; made by its launcher, which hands them to it
  *
- * A spare's folder has a name of its own and is renamed when the spare is claimed; QEMU uses relative names only.
+ * The VMM sees none of it. A spare's folder has a name of its own and is renamed when the spare is claimed.
  */
-import { chmod, chown, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseId, type VmRecord } from '@space/core';
 import { z } from 'zod';
-import { SOCKETS } from './command-line.ts';
-import type { VmmUser } from './options.ts';
-import { findByWorkingDirectory, identify, isErrno, killProcess, type ProcessIdentity } from './process-identity.ts';
+import type { SocketName } from './command-line.ts';
+import { identify, isErrno, killProcess, type ProcessIdentity } from './process-identity.ts';
 import { MAX_SOCKET_PATH } from './sockets.ts';
 
 const RECORD = 'vmm.json';
@@ -22,6 +21,10 @@ const SPARE = /^spare-(\d+)-(\d+)-\d+$/;
 const LONGEST_NAME = 40;
 
 const recordSchema = z.strictObject({ pid: z.int().min(2), startTime: z.string().regex(/^\d+$/) });
+
+export function parseRecord(text: string): ProcessIdentity {
+  return recordSchema.parse(JSON.parse(text));
+}
 
 export class RunFolder {
   readonly path: string;
@@ -31,39 +34,28 @@ export class RunFolder {
   }
 
   /** A new folder; throws when it exists. */
-  static async create(path: string, user: VmmUser | undefined): Promise<RunFolder> {
+  static async create(path: string): Promise<RunFolder> {
     const folder = new RunFolder(path);
-    await mkdir(path, { mode: 0o711 });
-    await mkdir(folder.work, { mode: 0o700 });
-    if (user) await chown(folder.work, user.uid, user.gid);
+    await mkdir(path, { mode: 0o700 });
+    await mkdir(folder.sockets, { mode: 0o700 });
     return folder;
   }
 
-  get work(): string {
-    return join(this.path, 'vmm');
+  get sockets(): string {
+    return join(this.path, 'sockets');
   }
 
-  get state(): string {
-    return join(this.path, 'state');
+  socket(name: SocketName): string {
+    return join(this.sockets, name);
   }
 
-  socket(name: keyof typeof SOCKETS): string {
-    return join(this.work, SOCKETS[name]);
-  }
-
-  async writeRecord(identity: ProcessIdentity): Promise<void> {
-    const { pid, startTime } = identity;
-    await writeFile(join(this.path, RECORD), JSON.stringify({ pid, startTime }), { flag: 'wx' });
-  }
-
-  /** Which process the folder belongs to; null when there never was one, or it died before it was recorded. */
+  /** Which process the folder belongs to; null when there never was one: the launcher writes the record, then starts it. */
   async readRecord(): Promise<ProcessIdentity | null> {
     try {
-      return recordSchema.parse(JSON.parse(await readFile(join(this.path, RECORD), 'utf8')));
+      return parseRecord(await readFile(join(this.path, RECORD), 'utf8'));
     } catch (thrown) {
-      if (!isErrno(thrown, 'ENOENT') && !(thrown instanceof SyntaxError)) throw thrown;
-      // Whoever started it was killed before the record was complete.
-      return await findByWorkingDirectory(this.work);
+      if (isErrno(thrown, 'ENOENT')) return null;
+      throw thrown;
     }
   }
 
@@ -79,20 +71,23 @@ export class RunFolder {
   }
 }
 
+/** How a run folder is removed, with all that was taken for it. */
+export type Clear = (folder: RunFolder) => Promise<void>;
+
 /** Makes the folder of all run folders, and ends the spares that a dead owner left in it. */
-export async function openRunDir(runDir: string): Promise<void> {
-  if (join(runDir, 'x'.repeat(LONGEST_NAME), 'vmm', SOCKETS.incoming).length > MAX_SOCKET_PATH) {
+export async function openRunDir(runDir: string, clear: Clear): Promise<void> {
+  if (join(runDir, 'x'.repeat(LONGEST_NAME), 'sockets', 'console').length > MAX_SOCKET_PATH) {
     throw new Error(`The path ${runDir} is too long to hold sockets`);
   }
-  await mkdir(runDir, { recursive: true, mode: 0o711 });
-  await chmod(runDir, 0o711);
+  await mkdir(runDir, { recursive: true, mode: 0o700 });
+  await chmod(runDir, 0o700);
   for (const name of await readdir(runDir)) {
     const owner = SPARE.exec(name);
     if (!owner?.[1] || (await identify(Number(owner[1])))?.startTime === owner[2]) continue;
     const folder = new RunFolder(join(runDir, name));
     const left = await folder.readRecord();
     if (left) await killProcess(left);
-    await folder.remove();
+    await clear(folder);
   }
 }
 
@@ -104,7 +99,7 @@ export async function spareFolderName(number: number): Promise<string> {
 }
 
 /** The VMs whose folders are there, alive or not; a folder that no process ever had is removed. */
-export async function recordsIn(runDir: string): Promise<VmRecord[]> {
+export async function recordsIn(runDir: string, clear: Clear): Promise<VmRecord[]> {
   const records: VmRecord[] = [];
   for (const name of await readdir(runDir)) {
     const lifeId = parseId('life', name);
@@ -112,7 +107,7 @@ export async function recordsIn(runDir: string): Promise<VmRecord[]> {
     const folder = new RunFolder(join(runDir, name));
     const identity = await folder.readRecord();
     if (identity) records.push({ lifeId, ...identity, runDir: folder.path });
-    else await folder.remove();
+    else await clear(folder);
   }
   return records;
 }

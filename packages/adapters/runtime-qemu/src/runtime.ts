@@ -4,7 +4,7 @@
  *
  * Invariants: a life has one run folder, and a run folder one process; a failed start leaves neither.
  */
-import { chmod, chown, readFile, stat } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   AppError,
@@ -16,16 +16,18 @@ import {
   type VmSpec,
 } from '@space/core';
 import { harmlessTail } from './byte-ring.ts';
+import type { JailReport } from './cgroups.ts';
 import { kernelCommandLine, machineFacts, tscKhzOf } from './command-line.ts';
 import { endMigration } from './device-state.ts';
-import { type Launched, launchVmm } from './launch.ts';
+import { Jail } from './jail.ts';
+import { connectQmp, type Launched, launchVmm } from './launch.ts';
+import { type InsideFiles, passFiles } from './life-files.ts';
 import { bootMachine, restoreMachine } from './machine-setup.ts';
 import type { Accelerator, QemuRuntimeOptions } from './options.ts';
 import { isAlive, isErrno, killProcess } from './process-identity.ts';
 import { QemuVm, queryStatus } from './qemu-vm.ts';
-import { Qmp } from './qmp.ts';
+import type { Qmp } from './qmp.ts';
 import { openRunDir, RunFolder, recordsIn } from './run-folder.ts';
-import { connectUnix } from './sockets.ts';
 import { Spares } from './spares.ts';
 
 const ADOPT_LIMIT_MS = 5_000;
@@ -34,14 +36,17 @@ export interface QemuRuntime extends Runtime {
   readonly memory: 'in_place';
   readonly accelerator: Accelerator;
   readonly vmmVersion: string;
+  /** Which limits hold each VMM here. */
+  readonly jail: JailReport;
   /** Resolves when no spare is being started; for measurements. */
   sparesSettled(): Promise<void>;
 }
 
 export async function openQemuRuntime(options: QemuRuntimeOptions): Promise<QemuRuntime> {
-  await openRunDir(options.runDir);
+  const jail = await Jail.open(options);
+  await openRunDir(options.runDir, (folder) => jail.clear(folder));
   const tscKhz = tscKhzOf(await readFile('/proc/cpuinfo', 'utf8'));
-  const runtime = new OpenRuntime(options, kernelCommandLine(options.accelerator, tscKhz));
+  const runtime = new OpenRuntime(options, jail, kernelCommandLine(options.accelerator, tscKhz));
   runtime.spares.refill();
   return runtime;
 }
@@ -49,33 +54,38 @@ export async function openQemuRuntime(options: QemuRuntimeOptions): Promise<Qemu
 interface Started {
   readonly vmm: Launched;
   readonly folder: RunFolder;
+  /** The life's files, as this VMM sees them. */
+  readonly files: InsideFiles;
 }
 
 class OpenRuntime implements QemuRuntime {
   readonly memory = 'in_place';
   readonly accelerator: Accelerator;
   readonly vmmVersion: string;
+  readonly jail: JailReport;
   readonly machine: MachineFacts;
   readonly spares: Spares;
   readonly #options: QemuRuntimeOptions;
+  readonly #jail: Jail;
   readonly #commandLine: string;
 
-  constructor(options: QemuRuntimeOptions, commandLine: string) {
+  constructor(options: QemuRuntimeOptions, jail: Jail, commandLine: string) {
+    this.#jail = jail;
+    this.jail = jail.report;
     this.#options = options;
     this.#commandLine = commandLine;
     this.accelerator = options.accelerator;
     this.vmmVersion = options.vmm.version;
     this.machine = machineFacts(options);
-    this.spares = new Spares(options);
+    this.spares = new Spares(options, jail);
   }
 
   async boot(spec: VmSpec, signal?: AbortSignal): Promise<Vm> {
-    const { kernel, initramfs } = this.#options;
-    const toBoot = { vmlinux: kernel.vmlinux, initramfs: initramfs.path, commandLine: this.#commandLine };
     try {
-      await this.#handOver(spec);
       const started = await this.#launch('boot', spec, signal);
-      return await makeVm(spec, started, signal, () => bootMachine(started.vmm.qmp, spec, toBoot));
+      return await this.#makeVm(spec, started, signal, () =>
+        bootMachine(started.vmm.qmp, spec.size, started.files, this.#commandLine),
+      );
     } catch (thrown) {
       throw startError('boot_failed', thrown);
     }
@@ -83,10 +93,10 @@ class OpenRuntime implements QemuRuntime {
 
   async restore(spec: VmSpec, deviceState: Uint8Array, signal?: AbortSignal): Promise<Vm> {
     try {
-      await this.#handOver(spec);
       const started = (await this.#claimSpare(spec)) ?? (await this.#launch('restore', spec, signal));
-      const { vmm, folder } = started;
-      const vm = await makeVm(spec, started, signal, () => restoreMachine(vmm.qmp, spec, deviceState, folder));
+      const vm = await this.#makeVm(spec, started, signal, () =>
+        restoreMachine(started.vmm.qmp, spec.size, started.files, deviceState),
+      );
       this.spares.refill();
       return vm;
     } catch (thrown) {
@@ -97,7 +107,7 @@ class OpenRuntime implements QemuRuntime {
 
   async adopt(record: VmRecord): Promise<Vm | null> {
     if (!(await isAlive(record))) {
-      await new RunFolder(record.runDir).remove();
+      await this.#jail.clear(new RunFolder(record.runDir));
       return null;
     }
     const qmp = await this.#reconnect(record);
@@ -106,17 +116,17 @@ class OpenRuntime implements QemuRuntime {
       // Its start was not completed, so nobody was told that it exists.
       qmp.close();
       await killProcess(record);
-      await new RunFolder(record.runDir).remove();
+      await this.#jail.clear(new RunFolder(record.runDir));
       return null;
     }
     await endMigration(qmp);
-    const vm = new QemuVm(record, qmp, null);
+    const vm = new QemuVm(record, qmp, this.#jail, null);
     await vm.openConsole();
     return vm;
   }
 
   survivors(): Promise<readonly VmRecord[]> {
-    return recordsIn(this.#options.runDir);
+    return recordsIn(this.#options.runDir, (folder) => this.#jail.clear(folder));
   }
 
   sparesSettled(): Promise<void> {
@@ -131,70 +141,72 @@ class OpenRuntime implements QemuRuntime {
     return join(this.#options.runDir, spec.lifeId);
   }
 
+  /** Null when there is no spare, or it dies while it is claimed: then the caller starts a VMM of its own. */
   async #claimSpare(spec: VmSpec): Promise<Started | null> {
     const spare = this.spares.claim();
     if (!spare) return null;
+    let { folder } = spare;
     try {
-      return { vmm: spare.vmm, folder: await spare.folder.renameTo(this.#folderPath(spec)) };
+      folder = await folder.renameTo(this.#folderPath(spec));
+      return await this.#equip(spec, { vmm: spare.vmm, folder });
     } catch (thrown) {
-      await spare.vmm.kill();
-      await spare.folder.remove();
-      throw thrown;
+      // Its connection ends a moment before the process counts as dead.
+      const died = spare.vmm.qmp.closed;
+      await this.spares.discard({ vmm: spare.vmm, folder });
+      if (!died) throw thrown;
+      this.#options.onWarning?.(`A spare VMM died as it was claimed. ${spare.vmm.complaints()}`);
+      return null;
     }
   }
 
   async #launch(mode: 'boot' | 'restore', spec: VmSpec, signal: AbortSignal | undefined): Promise<Started> {
-    const folder = await RunFolder.create(this.#folderPath(spec), this.#options.vmmUser);
+    const folder = await RunFolder.create(this.#folderPath(spec));
+    let vmm: Launched | null = null;
     try {
-      return { vmm: await launchVmm(this.#options, mode, folder, signal), folder };
+      vmm = await launchVmm(this.#jail, mode, folder, signal);
+      return await this.#equip(spec, { vmm, folder });
     } catch (thrown) {
-      await folder.remove();
+      await vmm?.kill();
+      await this.#jail.clear(folder);
       throw thrown;
     }
   }
 
-  /** Checks the life's files, and makes them the VMM's, and nobody else's. */
-  async #handOver({ files, size }: VmSpec): Promise<void> {
-    const user = this.#options.vmmUser;
-    const memory = await stat(files.memory);
-    if (memory.size !== size.memoryMib * 1024 * 1024) {
-      throw new Error(`The memory file has ${memory.size} bytes, not ${size.memoryMib} MiB`);
-    }
-    for (const path of [files.disk, files.memory]) {
-      const { uid, mode } = await stat(path);
-      if ((mode & 0o777) !== 0o600) await chmod(path, 0o600);
-      if (user && uid !== user.uid) await chown(path, user.uid, user.gid);
+  /** Gives a VMM that knows nothing yet the files and the limits of its life. */
+  async #equip(spec: VmSpec, { vmm, folder }: Omit<Started, 'files'>): Promise<Started> {
+    const owner = { uid: vmm.uid, pid: vmm.identity.pid };
+    const [files] = await Promise.all([passFiles(vmm.qmp, spec, owner), this.#jail.fit(vmm.uid, spec.size)]);
+    return { vmm, folder, files };
+  }
+
+  /** Makes the VM of a process that waits in preconfig; kills it and cleans up when that fails. */
+  async #makeVm(
+    spec: VmSpec,
+    { vmm, folder }: Started,
+    signal: AbortSignal | undefined,
+    start: () => Promise<void>,
+  ): Promise<Vm> {
+    try {
+      signal?.throwIfAborted();
+      const record = { lifeId: spec.lifeId, ...vmm.identity, runDir: folder.path };
+      const vm = new QemuVm(record, vmm.qmp, this.#jail, vmm);
+      await Promise.all([vm.openConsole(), start()]);
+      signal?.throwIfAborted();
+      return vm;
+    } catch (cause) {
+      await vmm.kill();
+      await this.#jail.clear(folder);
+      const message = cause instanceof Error ? cause.message : String(cause);
+      throw new Error(`${message}. ${vmm.complaints()}`, { cause });
     }
   }
 
   async #reconnect({ runDir, lifeId }: VmRecord): Promise<Qmp> {
     try {
-      return await Qmp.open(await connectUnix(new RunFolder(runDir).socket('qmp')), ADOPT_LIMIT_MS);
+      return await connectQmp(new RunFolder(runDir), ADOPT_LIMIT_MS);
     } catch (cause) {
       throw new AppError('unavailable', `The VMM of ${lifeId} is alive and does not answer.`, { cause });
     }
-  }
-}
-
-/** Makes the VM of a process that waits in preconfig; kills it and cleans up when that fails. */
-async function makeVm(
-  spec: VmSpec,
-  { vmm, folder }: Started,
-  signal: AbortSignal | undefined,
-  start: () => Promise<void>,
-): Promise<Vm> {
-  try {
-    signal?.throwIfAborted();
-    const record = { lifeId: spec.lifeId, ...vmm.identity, runDir: folder.path };
-    const vm = new QemuVm(record, vmm.qmp, vmm);
-    await Promise.all([vm.openConsole(), start()]);
-    signal?.throwIfAborted();
-    return vm;
-  } catch (cause) {
-    await vmm.kill();
-    await folder.remove();
-    const message = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`${message}. ${vmm.complaints()}`, { cause });
   }
 }
 

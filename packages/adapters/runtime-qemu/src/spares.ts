@@ -3,6 +3,7 @@
  * claim never waits for a spare that is not ready: it gets none, and starts a process of its own.
  */
 import { join } from 'node:path';
+import type { Jail } from './jail.ts';
 import { type Launched, launchVmm } from './launch.ts';
 import type { QemuRuntimeOptions } from './options.ts';
 import { RunFolder, spareFolderName } from './run-folder.ts';
@@ -14,14 +15,16 @@ export interface Spare {
 
 export class Spares {
   readonly #options: QemuRuntimeOptions;
+  readonly #jail: Jail;
   readonly #wanted: number;
   readonly #ready: Spare[] = [];
   readonly #stop = new AbortController();
   #filling: Promise<void> | null = null;
   #count = 0;
 
-  constructor(options: QemuRuntimeOptions) {
+  constructor(options: QemuRuntimeOptions, jail: Jail) {
     this.#options = options;
+    this.#jail = jail;
     this.#wanted = options.spares ?? 1;
   }
 
@@ -45,7 +48,13 @@ export class Spares {
   async close(): Promise<void> {
     this.#stop.abort(new Error('The runtime is closing'));
     await this.#filling;
-    await Promise.all(this.#ready.splice(0).map(discard));
+    await Promise.all(this.#ready.splice(0).map((spare) => this.discard(spare)));
+  }
+
+  /** Ends a spare, whatever has become of it. */
+  async discard({ vmm, folder }: Spare): Promise<void> {
+    await vmm.kill();
+    await this.#jail.clear(folder);
   }
 
   async #fill(): Promise<void> {
@@ -58,11 +67,11 @@ export class Spares {
 
   async #start(): Promise<Spare> {
     const path = join(this.#options.runDir, await spareFolderName(this.#count++));
-    const folder = await RunFolder.create(path, this.#options.vmmUser);
+    const folder = await RunFolder.create(path);
     try {
-      return { folder, vmm: await launchVmm(this.#options, 'restore', folder, this.#stop.signal) };
+      return { folder, vmm: await launchVmm(this.#jail, 'restore', folder, this.#stop.signal) };
     } catch (thrown) {
-      await folder.remove();
+      await this.#jail.clear(folder);
       throw thrown;
     }
   }
@@ -73,13 +82,8 @@ export class Spares {
       const index = this.#ready.indexOf(spare);
       if (index < 0) return;
       this.#ready.splice(index, 1);
-      await spare.folder.remove();
+      await this.#jail.clear(spare.folder);
       this.#options.onWarning?.(`A spare VMM ${how}. ${spare.vmm.complaints()}`);
     });
   }
-}
-
-async function discard({ vmm, folder }: Spare): Promise<void> {
-  await vmm.kill();
-  await folder.remove();
 }

@@ -1,14 +1,19 @@
 /** What the suite of all runtimes does not ask: processes, files, limits and failures of real VMMs. */
 import { execFile } from 'node:child_process';
-import { access, readdir, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { access, mkdir, readdir, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { AppError, type Vm, type VmRecord, type VmSpec } from '@space/core';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { openQemuRuntime, probeAccelerator } from '../src/index.ts';
 import { identify, killProcess } from '../src/process-identity.ts';
 import { openQemuWorld, type QemuWorld } from './qemu-world.ts';
 import { floodingGuest, panickingGuest } from './tiny-guest.ts';
+
+const run = promisify(execFile);
+const MIB = 1024 * 1024;
 
 let world: QemuWorld;
 let point: { readonly life: VmSpec; readonly deviceState: Uint8Array };
@@ -51,20 +56,128 @@ async function failureOf(outcome: Promise<unknown>): Promise<AppError> {
 }
 
 it('runs the VMM without privileges, network, environment or core files, first in line for the OOM killer', async () => {
-  const { record } = await start();
+  const [{ record }, other] = [await start(), await start()];
   const proc = `/proc/${record.pid}`;
   const status = await readFile(`${proc}/status`, 'utf8');
-  expect(status).toMatch(/^Uid:\s+64321\s+64321\s+64321\s+64321$/m);
+  const uid = await uidOf(record);
+  const { first, count } = world.options.jail.uids;
+  expect(uid >= first && uid < first + count && uid !== (await uidOf(other.record))).toBe(true);
+  expect(status).toMatch(new RegExp(`^Uid:\\s+${uid}\\s+${uid}\\s+${uid}\\s+${uid}$`, 'm'));
+  expect(status).toMatch(new RegExp(`^Gid:\\s+${uid}\\s+${uid}\\s+${uid}\\s+${uid}$`, 'm'));
+  expect(status).toMatch(/^NSpid:\s+\d+\s+1$/m);
   expect(status).toMatch(/^Groups:\s*$/m);
-  expect(status).toMatch(/^CapEff:\s+0+$/m);
+  for (const set of ['Inh', 'Prm', 'Eff', 'Bnd', 'Amb']) {
+    expect(status).toMatch(new RegExp(`^Cap${set}:\\s+0+$`, 'm'));
+  }
   expect(status).toMatch(/^NoNewPrivs:\s+1$/m);
   expect(status).toMatch(/^Seccomp:\s+2$/m);
   expect(await readFile(`${proc}/limits`, 'utf8')).toMatch(/^Max core file size\s+0\s+0/m);
   expect(await readFile(`${proc}/oom_score_adj`, 'utf8')).toBe('500\n');
   expect(await readFile(`${proc}/environ`, 'utf8')).toBe('');
-  expect(await readlink(`${proc}/ns/net`)).not.toBe(await readlink('/proc/self/ns/net'));
+  for (const space of ['net', 'mnt', 'pid', 'ipc', 'uts', 'cgroup']) {
+    const namespace = await readlink(`${proc}/ns/${space}`);
+    expect(namespace).not.toBe(await readlink(`/proc/self/ns/${space}`));
+    expect(namespace).not.toBe(await readlink(`/proc/${other.record.pid}/ns/${space}`));
+  }
+  expect(await readdir(`${proc}/root`)).toEqual(['dev', 'fd', 'var']);
+  expect((await readdir(`${proc}/root/dev`)).sort()).toEqual(['null', 'urandom', 'zero']);
   expect((await stat(record.runDir)).uid).toBe(0);
 });
+
+async function uidOf({ pid }: VmRecord): Promise<number> {
+  return (await stat(`/proc/${pid}`)).uid;
+}
+
+it('holds the VMM to memory, CPU and tasks by its size, and says which limits are in force', async () => {
+  const { record } = await start();
+  const { inForce, missing } = world.runtime.jail;
+  expect(inForce.length + missing.length).toBe(4);
+  const group = (name: string) => groupOf(record, name);
+  if (inForce.includes('memory (cgroup v1)')) {
+    expect(await readFile(join(await group('memory'), 'memory.limit_in_bytes'), 'utf8')).toBe(`${640 * MIB}\n`);
+  }
+  if (inForce.includes('cpu (cgroup v1)')) {
+    expect(await readFile(join(await group('cpu'), 'cpu.cfs_quota_us'), 'utf8')).toBe('150000\n');
+  }
+  if (inForce.includes('pids (cgroup v1)')) {
+    expect(await readFile(join(await group('pids'), 'pids.max'), 'utf8')).toBe('128\n');
+  }
+  if (inForce.includes('memory (cgroup v2)')) {
+    expect(await readFile(join(await group(''), 'memory.max'), 'utf8')).toBe(`${640 * MIB}\n`);
+  }
+});
+
+it('reclaims guest memory at the limit, and kills nothing: it is page cache of a file', async (context) => {
+  if (!world.runtime.jail.inForce.includes('memory (cgroup v1)')) return context.skip();
+  const vm = await start();
+  await vm.run();
+  await world.recall(vm);
+  const group = await groupOf(vm.record, 'memory');
+  await writeFile(join(group, 'memory.limit_in_bytes'), String(128 * MIB));
+  // More than fits beside the VMM's own memory; what was written first has to leave for what comes after it.
+  const written = randomBytes(90 * MIB);
+  await world.openGuest(vm, async (guest) => {
+    await guest.writeFile({ path: '/dev/shm/large', user: 'root' }, inPieces(written));
+    const { body } = await guest.readFile({ path: '/dev/shm/large', user: 'root' });
+    expect(Buffer.concat(await Array.fromAsync(body)).equals(written)).toBe(true);
+  });
+  expect(Number(await readFile(join(group, 'memory.failcnt'), 'utf8'))).toBeGreaterThan(0);
+  expect(await readFile(join(group, 'memory.oom_control'), 'utf8')).toMatch(/^oom_kill 0$/m);
+  expect(await world.recall(vm)).toBe('first');
+});
+
+it('says that a VM stands still because its disk cannot grow, and goes on when it can', async () => {
+  const life = await world.copyLife(point.life);
+  const small = join(world.folder, 'small');
+  await mkdir(small);
+  const disk = join(small, 'disk');
+  const { blocks } = await stat(life.files.disk);
+  const mount = (options: string) => run('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', small]);
+  await mount(`size=${blocks * 512 + 20 * MIB}`);
+  onTestFinished(async () => {
+    for (const record of await world.runtime.survivors()) await killProcess(record);
+    await run('umount', [small]);
+  });
+  await run('cp', ['--sparse=always', life.files.disk, disk]);
+  const vm = await world.runtime.restore({ ...life, files: { ...life.files, disk } }, point.deviceState);
+  await vm.run();
+  const written = world.openGuest(vm, (guest) =>
+    guest.writeFile({ path: '/root/large', user: 'root' }, inPieces(randomBytes(40 * MIB))),
+  );
+  await expect.poll(() => failureCode(vm.run()), { timeout: 60_000, interval: 500 }).toBe('insufficient_space');
+  await mount(`remount,size=${blocks * 512 + 200 * MIB}`);
+  await vm.run();
+  await written;
+  expect(await world.recall(vm)).toBe('first');
+});
+
+async function failureCode(outcome: Promise<unknown>): Promise<string | null> {
+  return await outcome.then(
+    () => null,
+    (thrown: unknown) => (thrown instanceof AppError ? thrown.code : String(thrown)),
+  );
+}
+
+it('starts a VMM of its own when the spare dies as it is claimed', async () => {
+  const life = await world.copyLife(point.life);
+  await world.runtime.sparesSettled();
+  const spare = (await readdir(world.options.runDir)).find((name) => name.startsWith('spare')) ?? '';
+  const { pid } = JSON.parse(await readFile(join(world.options.runDir, spare, 'vmm.json'), 'utf8'));
+  // Nobody has noticed its death when it is claimed.
+  process.kill(pid, 'SIGKILL');
+  const vm = await world.runtime.restore(life, point.deviceState);
+  await vm.run();
+  expect(await world.recall(vm)).toBe('first');
+});
+
+/** The VMM's cgroup in the tree of this name below /sys/fs/cgroup. */
+async function groupOf(record: VmRecord, tree: string): Promise<string> {
+  return join('/sys/fs/cgroup', tree, 'space', `vmm-${await uidOf(record)}`);
+}
+
+async function* inPieces(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  for (let from = 0; from < bytes.length; from += MIB) yield bytes.subarray(from, from + MIB);
+}
 
 it('takes snapshots that restore while bytes pour into a port and out of it', async () => {
   let vm = await start();
@@ -123,7 +236,7 @@ it('is not held up, and holds nothing up, by a guest that prints for ever', asyn
   await vm.stop();
   await vm.run();
   expect(performance.now() - from).toBeLessThan(2_000);
-  expect((await readdir(join(vm.record.runDir, 'vmm'))).sort()).toEqual(['console', 'control', 'qmp', 'traffic']);
+  expect((await readdir(join(vm.record.runDir, 'sockets'))).sort()).toEqual(['console', 'control', 'qmp', 'traffic']);
   await vm.kill();
 });
 
@@ -155,7 +268,7 @@ it('fails a boot without its kernel, and says so', async () => {
 });
 
 it('ends a VMM that hangs while starting when the caller gives up', async () => {
-  const vmm = { argv: ['/bin/sh', '-c', 'exec sleep 600'], digest: 'test', version: 'test' };
+  const vmm = { root: '/usr', argv: ['/usr/bin/sleep', '600'], digest: 'test', version: 'test' };
   const runtime = await openQemuRuntime({ ...world.options, spares: 0, vmm });
   const failure = await failureOf(runtime.boot(await world.newLife(), AbortSignal.timeout(300)));
   expect(failure.code).toBe('boot_failed');

@@ -16,8 +16,9 @@ import { openQemuRuntime, type QemuRuntime, type QemuRuntimeOptions } from '../s
 import { killProcess } from '../src/process-identity.ts';
 
 const run = promisify(execFile);
-/** Nobody on a usual machine. */
-const VMM_USER = { uid: 64_321, gid: 64_321 };
+/** Of nobody on a usual machine, and for each world other ones: tests can run side by side. */
+const FIRST_UID = 1_950_000_000;
+const UID_COUNT = 1000;
 const SIZE: Size = { vcpus: 1, memoryMib: 256, diskMib: 2048 };
 const WORD = '/root/word';
 /** A guest under emulation, on a busy machine. */
@@ -32,11 +33,12 @@ export interface QemuWorld extends RuntimeWorld {
 }
 
 export async function openQemuWorld(changes: Partial<QemuRuntimeOptions> = {}): Promise<QemuWorld> {
-  const { options, baseDisk } = await realOptions();
+  const { options, launcher, baseDisk } = await realOptions();
   const folder = await mkdtemp(join(tmpdir(), 'vm-'));
-  await run('chmod', ['711', folder]);
-  await mkdir(join(folder, 'lives'), { mode: 0o711 });
-  const used: QemuRuntimeOptions = { ...options, runDir: join(folder, 'run'), ...changes };
+  await mkdir(join(folder, 'lives'));
+  const first = FIRST_UID + randomBytes(2).readUInt16LE() * UID_COUNT;
+  const uids = { first, count: UID_COUNT, registry: join(folder, 'uids') };
+  const used: QemuRuntimeOptions = { ...options, jail: { launcher, uids }, runDir: join(folder, 'run'), ...changes };
   const runtime = await openQemuRuntime(used);
   const opened = [runtime];
 
@@ -84,19 +86,20 @@ export async function openQemuWorld(changes: Partial<QemuRuntimeOptions> = {}): 
   };
 }
 
-/** The runtime as set-up has built it, its VMMs without privileges. */
-async function realOptions(): Promise<{ options: Omit<QemuRuntimeOptions, 'runDir'>; baseDisk: string }> {
-  const { vmm, kernel, initramfs, templates } = await loadAssets();
+type Built = Omit<QemuRuntimeOptions, 'runDir' | 'jail'>;
+
+/** The runtime as set-up has built it. */
+async function realOptions(): Promise<{ options: Built; launcher: string; baseDisk: string }> {
+  const { vmm, kernel, initramfs, jail, templates } = await loadAssets();
   const firmware = vmm.firmwareDirs.flatMap((path) => ['-L', path]);
   const argv = [...vmm.loaderArgv, vmm.binary, ...firmware];
-  const options: Omit<QemuRuntimeOptions, 'runDir'> = {
-    vmm: { argv, digest: vmm.digest, version: vmm.version },
+  const options: Built = {
+    vmm: { root: vmm.root, argv, digest: vmm.digest, version: vmm.version },
     kernel,
     initramfs,
     accelerator: 'tcg',
-    vmmUser: VMM_USER,
   };
-  return { options, baseDisk: templates.base.disk };
+  return { options, launcher: jail.launcher, baseDisk: templates.base.disk };
 }
 
 async function openGuest<T>(vm: Vm, use: (guest: Guest) => Promise<T>): Promise<T> {

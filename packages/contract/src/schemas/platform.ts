@@ -13,6 +13,12 @@ export const capabilities = z
       .strictObject({ name: z.enum(['kvm', 'tcg']), reason: z.string(), remedy: z.string().nullable() })
       .meta({ description: 'How guest code is run, why so, and what would make it faster.' }),
     vmmVersion: z.string(),
+    jail: z
+      .strictObject({
+        inForce: z.array(z.string()),
+        missing: z.array(z.strictObject({ limit: z.string(), reason: z.string(), remedy: z.string() })),
+      })
+      .meta({ description: 'Which limits on memory, CPU, tasks and I/O hold each VMM, and why others do not.' }),
     limits: z.strictObject({
       vcpus: range,
       memoryMib: steppedRange,

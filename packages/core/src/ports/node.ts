@@ -130,6 +130,11 @@ export interface NodeCapabilities {
   readonly runtime: string;
   readonly accelerator: { readonly name: 'kvm' | 'tcg'; readonly reason: string; readonly remedy: string | null };
   readonly vmmVersion: string;
+  /** Which limits hold each VMM on this machine, and which do not. */
+  readonly jail: {
+    readonly inForce: readonly string[];
+    readonly missing: readonly { readonly limit: string; readonly reason: string; readonly remedy: string }[];
+  };
   readonly limits: SizeLimits;
   readonly memory: { readonly totalMib: number; readonly promisedMib: number };
   readonly vaults: readonly {

@@ -1,0 +1,98 @@
+/**
+ * System calls that Node does not offer, called in libc through FFI: handing open files to another process, and a lock
+ * between processes. None of them blocks.
+ */
+import { closeSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import koffi from 'koffi';
+
+const libc = koffi.load('libc.so.6');
+const socketFunction = libc.func('int socket(int domain, int type, int protocol)');
+const connectFunction = libc.func('int connect(int fd, const uint8_t *address, unsigned int length)');
+const socketpairFunction = libc.func('int socketpair(int domain, int type, int protocol, _Out_ int *fds)');
+const sendmsgFunction = libc.func('long sendmsg(int fd, const uint8_t *message, int flags)');
+const flockFunction = libc.func('int flock(int fd, int operation)');
+
+const AF_UNIX = 1;
+const STREAM = 1 | 0o4000 | 0o2000000; // SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC
+const SOL_SOCKET = 1;
+const SCM_RIGHTS = 1;
+const MSG_DONTWAIT_NOSIGNAL = 0x40 | 0x4000;
+const LOCK_EXCLUSIVE_NOW = 2 | 4;
+const LOCK_RETRY_MS = 2;
+
+const ERRNO_NAMES = new Map(Object.entries(koffi.os.errno).map(([name, value]) => [value, name]));
+
+function failure(syscall: string): Error {
+  const errno = koffi.errno();
+  const code = errno === koffi.os.errno['EAGAIN'] ? 'EAGAIN' : (ERRNO_NAMES.get(errno) ?? `errno ${errno}`);
+  return Object.assign(new Error(`${code}: ${syscall}`), { code, errno, syscall });
+}
+
+/** A connected unix socket over which open files can be sent. */
+export interface FileSocket {
+  readonly socket: Socket;
+  /** Sends the bytes and, with the first of them, the files. Nothing else must be waiting to be written. */
+  send(bytes: Uint8Array, fds: readonly number[]): void;
+}
+
+export function connectForFiles(path: string): FileSocket {
+  const fd = socketFunction(AF_UNIX, STREAM, 0);
+  if (fd < 0) throw failure('socket');
+  const address = Buffer.alloc(2 + Buffer.byteLength(path) + 1);
+  address.writeUInt16LE(AF_UNIX, 0);
+  address.write(path, 2);
+  if (connectFunction(fd, address, address.length) < 0) {
+    const thrown = failure('connect');
+    closeSync(fd);
+    throw thrown;
+  }
+  const socket = new Socket({ fd, readable: true, writable: true });
+  return {
+    socket,
+    send(bytes, fds) {
+      if (socket.destroyed) throw new Error('The connection is closed');
+      if (socket.writableLength > 0) throw new Error('The connection is busy');
+      sendWithFiles(fd, bytes, fds);
+    },
+  };
+}
+
+/** Two ends of one connection: a stream for us, and a descriptor that the caller sends away and closes. */
+export function socketPair(): { readonly ours: Socket; readonly theirs: number } {
+  const fds = [0, 0];
+  if (socketpairFunction(AF_UNIX, STREAM, 0, fds) < 0) throw failure('socketpair');
+  const [ours = -1, theirs = -1] = fds;
+  return { ours: new Socket({ fd: ours, readable: true, writable: true }), theirs };
+}
+
+/** Layout of `struct msghdr`, `iovec` and `cmsghdr` on 64-bit Linux. */
+function sendWithFiles(fd: number, bytes: Uint8Array, fds: readonly number[]): void {
+  const control = Buffer.alloc(16 + Math.ceil((fds.length * 4) / 8) * 8);
+  control.writeBigUInt64LE(BigInt(16 + fds.length * 4), 0);
+  control.writeInt32LE(SOL_SOCKET, 8);
+  control.writeInt32LE(SCM_RIGHTS, 12);
+  for (const [index, passed] of fds.entries()) control.writeInt32LE(passed, 16 + index * 4);
+  const vector = Buffer.alloc(16);
+  vector.writeBigUInt64LE(koffi.address(bytes), 0);
+  vector.writeBigUInt64LE(BigInt(bytes.length), 8);
+  const message = Buffer.alloc(56);
+  message.writeBigUInt64LE(koffi.address(vector), 16);
+  message.writeBigUInt64LE(1n, 24);
+  message.writeBigUInt64LE(koffi.address(control), 32);
+  message.writeBigUInt64LE(BigInt(control.length), 40);
+  const sent = sendmsgFunction(fd, message, MSG_DONTWAIT_NOSIGNAL);
+  if (sent < 0) throw failure('sendmsg');
+  if (sent !== bytes.length) throw new Error(`sendmsg took ${sent} of ${bytes.length} bytes`);
+}
+
+/** Waits for the lock of an open file, which is dropped when the file is closed, also by death. */
+export async function lock(fd: number, timeoutMs: number): Promise<void> {
+  const deadline = performance.now() + timeoutMs;
+  while (flockFunction(fd, LOCK_EXCLUSIVE_NOW) < 0) {
+    const thrown = failure('flock');
+    if (!('code' in thrown) || thrown.code !== 'EAGAIN' || performance.now() > deadline) throw thrown;
+    await sleep(LOCK_RETRY_MS);
+  }
+}
