@@ -229,7 +229,12 @@ async function openNode(
     limits: SIZE_LIMITS,
     facts: { runtime: 'qemu', accelerator, vmmVersion: vmm.version, jail: runtime.jail, encrypted: false },
   });
-  await node.open();
+  try {
+    await node.open();
+  } catch (error) {
+    await runtime.close();
+    throw error;
+  }
   return node;
 }
 
