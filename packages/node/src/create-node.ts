@@ -78,6 +78,10 @@ export function createNode(options: NodeOptions): Node {
     async ensureReady(vault, template, size) {
       return ready.ensure(ledger.vault(vault), template, size);
     },
+    async usage(sandboxId) {
+      const life = lives.get(sandboxId);
+      return life === undefined ? null : life.usage();
+    },
     onLifeEnded(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

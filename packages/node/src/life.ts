@@ -4,7 +4,7 @@
  * The channel can break while the VM lives (the daemon was restarted, the agent crashed); it is opened again at the next
  * use. When the VM ends, every stream ends with the reason: `vm_lost` when nobody asked for the end.
  */
-import { AppError, asAppError, type Guest, type LifeId, type Vault, type Vm } from '@space/core';
+import { AppError, asAppError, type Guest, type LifeId, type LifeUsage, type Vault, type Vm } from '@space/core';
 
 /** Connects to the agent of a VM; its first answer may take up to `openMs`. */
 export type ConnectGuest = (vm: Vm, openMs: number) => Promise<Guest>;
@@ -50,6 +50,18 @@ export class Life {
       channel.then((guest) => guest.closed.then(forget), forget);
     }
     return this.#channel;
+  }
+
+  /** Null when it has ended by now. */
+  async usage(): Promise<LifeUsage | null> {
+    try {
+      const [usage, diskBytes] = await Promise.all([this.vm.usage(), this.vault.diskBytes(this.lifeId)]);
+      return { ...usage, lifeId: this.lifeId, diskBytes };
+    } catch (thrown) {
+      const error = await this.explain(thrown);
+      if (this.#endReason !== null || error.code === 'vm_lost') return null;
+      throw error;
+    }
   }
 
   /** Brings the VM from wherever it stands back to running user code; `onRun` is called once the vCPUs run. */

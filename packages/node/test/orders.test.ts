@@ -121,6 +121,19 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
     await world.pause(first);
     await world.create();
   });
+
+  it('says what a life takes without a word to its guest, and of a paused sandbox that there is nothing', async () => {
+    await using world = await makeWorld(memory);
+    const sandbox = await world.create();
+    const usage = await world.node.usage(sandbox);
+    expect(usage).toMatchObject({ lifeId: (await world.node.inspect(sandbox)).life });
+    expect(usage?.memoryBytes).toBeGreaterThan(0);
+    expect(usage?.diskBytes).toBeGreaterThan(0);
+    await world.pause(sandbox);
+    expect(await world.node.usage(sandbox)).toBeNull();
+    expect((await world.node.inspect(sandbox)).real).toBe('paused');
+    expect(await world.node.usage(newId('sandbox', world.chance))).toBeNull();
+  });
 });
 
 async function fork(world: World, point: Awaited<ReturnType<World['snapshot']>>): Promise<SandboxId> {

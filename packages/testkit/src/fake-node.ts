@@ -26,6 +26,7 @@ import {
   type InspectedSandbox,
   type LifeEnd,
   type LifeId,
+  type LifeUsage,
   type NewDirectory,
   type NewFile,
   type NodeCapabilities,
@@ -56,6 +57,8 @@ interface FakeLife {
   readonly lifeId: LifeId;
   readonly guest: FakeGuestState;
   readonly processes: FakeProcesses;
+  /** Processor time that it has taken. */
+  cpuMs: number;
 }
 
 interface FakeSandbox {
@@ -92,6 +95,11 @@ export class FakeNode implements NodePort {
 
   sandboxIds(): readonly SandboxId[] {
     return [...this.#sandboxes.keys()];
+  }
+
+  /** Lets its life take processor time. */
+  work(sandboxId: SandboxId, cpuMs: number): void {
+    this.#life(sandboxId).cpuMs += cpuMs;
   }
 
   /** Ends the VM as a crash does; the disk stays as it is. */
@@ -217,6 +225,13 @@ export class FakeNode implements NodePort {
     return this.sandboxIds().map((sandboxId) => this.#inspect(sandboxId));
   }
 
+  async usage(sandboxId: SandboxId): Promise<LifeUsage | null> {
+    await this.faults.at('usage');
+    const life = this.#sandboxes.get(sandboxId)?.life ?? null;
+    if (life === null) return null;
+    return { lifeId: life.lifeId, cpuMs: life.cpuMs, memoryBytes: 2 ** 26, diskBytes: 2 ** 20 };
+  }
+
   onLifeEnded(listener: (end: LifeEnd) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -339,7 +354,7 @@ export class FakeNode implements NodePort {
   }
 
   #newLife(guest: FakeGuestState): FakeLife {
-    return { lifeId: this.#nextId('lif') as LifeId, guest, processes: new FakeProcesses() };
+    return { lifeId: this.#nextId('lif') as LifeId, guest, processes: new FakeProcesses(), cpuMs: 0 };
   }
 
   #endLife(sandbox: FakeSandbox): void {

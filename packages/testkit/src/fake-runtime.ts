@@ -18,6 +18,7 @@ import {
   type VmEnd,
   type VmRecord,
   type VmSpec,
+  type VmUsage,
 } from '@space/core';
 import { emptyMachine, type MachineState } from './fake-machine.ts';
 import { Faults } from './faults.ts';
@@ -95,6 +96,7 @@ export class FakeVm implements Vm {
   /** RAM. */
   readonly state: MachineState;
   readonly #runtime: FakeRuntime;
+  #cpuMs = 0;
   readonly #end = Promise.withResolvers<VmEnd>();
 
   constructor(runtime: FakeRuntime, spec: VmSpec, state: MachineState, running: boolean) {
@@ -142,6 +144,13 @@ export class FakeVm implements Vm {
 
   console(): string {
     return '';
+  }
+
+  async usage(): Promise<VmUsage> {
+    await this.faults.at('vm.usage');
+    this.#assertAlive();
+    this.#cpuMs += 1;
+    return { cpuMs: this.#cpuMs, memoryBytes: 4096 };
   }
 
   async kill(): Promise<void> {

@@ -87,6 +87,10 @@ export class FakeVault implements Vault {
     return { disk: this.#path('lives', lifeId, 'disk.img'), memory: this.#path('lives', lifeId, 'memory') };
   }
 
+  async diskBytes(lifeId: LifeId): Promise<number> {
+    return (await stat(this.lifeFiles(lifeId).disk)).blocks * 512;
+  }
+
   async lives(): Promise<readonly LifeId[]> {
     return (await readdir(this.#path('lives'))) as LifeId[];
   }

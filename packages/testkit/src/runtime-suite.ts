@@ -135,6 +135,21 @@ export function runtimeSuite(
       await vm.kill();
     });
 
+    it('says what it takes, as the host sees it, also while it stands still; of an ended one there is nothing', async () => {
+      const { vm } = await start();
+      await vm.run();
+      await world.recall(vm);
+      const before = await vm.usage();
+      expect(before.memoryBytes).toBeGreaterThan(0);
+      await world.remember(vm, 'again');
+      const after = await vm.usage();
+      expect(after.cpuMs).toBeGreaterThan(before.cpuMs);
+      await vm.stop();
+      expect((await vm.usage()).cpuMs).toBeGreaterThanOrEqual(after.cpuMs);
+      await vm.kill();
+      expect(await codeOf(vm.usage())).toBe('vm_lost');
+    });
+
     it('is dead when kill returns, and says so to whoever asks for more', async () => {
       const { vm } = await start();
       await vm.run();

@@ -141,6 +141,13 @@ function lifeCases(vaultOf: () => Vault): void {
     expect(await vault.lives()).toEqual([lifeId]);
   });
 
+  it('says what the disk of a life has allocated, not how long it is', async () => {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    const { disk } = vault.lifeFiles(lifeId);
+    expect(await vault.diskBytes(lifeId)).toBe((await stat(disk)).blocks * 512);
+  });
+
   it('keeps an image unchanged by the lives that boot from it', async () => {
     const vault = vaultOf();
     await writeLife(vault, await bootLife(vault), 'disk', 'overwritten by the first life');

@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, it } from 'vitest';
-import { identify, isAlive, killProcess, parseStat } from './process-identity.ts';
+import { identify, isAlive, killProcess, parseStat, usageOf } from './process-identity.ts';
 
 const FIELDS = Array.from({ length: 50 }, (_, index) => String(index + 4));
 
 it('reads past a name that looks like fields', () => {
   const text = `42 (evil) R 1 (x) S ${FIELDS.join(' ')}`;
-  expect(parseStat(text)).toEqual({ state: 'S', startTime: '22' });
+  expect(parseStat(text)).toEqual({ state: 'S', startTime: '22', cpuTicks: 14 + 15 });
 });
 
 it('takes a process with the same pid and another start time for dead, and does not touch it', async () => {
@@ -17,6 +17,8 @@ it('takes a process with the same pid and another start time for dead, and does 
   const earlier = { pid: self.pid, startTime: String(Number(self.startTime) - 1) };
   expect(await isAlive(earlier)).toBe(false);
   await killProcess(earlier);
+  expect(await usageOf(earlier)).toBeNull();
+  expect((await usageOf(self))?.memoryBytes).toBeGreaterThan(0);
   expect(await isAlive(self)).toBe(true);
 });
 

@@ -4,6 +4,7 @@
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { VmUsage } from '@space/core';
 
 export interface ProcessIdentity {
   readonly pid: number;
@@ -33,6 +34,20 @@ export async function killProcess(identity: ProcessIdentity, timeoutMs = 10_000)
   }
 }
 
+/** /proc counts processor time in these, on every Linux. */
+const TICK_MS = 10;
+const KIB = 1024;
+
+/** Memory: the pages of files and shared memory that are mapped and resident. Null when there is no such process. */
+export async function usageOf(identity: ProcessIdentity): Promise<VmUsage | null> {
+  const { pid } = identity;
+  const text = await readProc(pid, 'status');
+  const stat = await readStat(pid);
+  if (text === null || stat?.startTime !== identity.startTime) return null;
+  const kib = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(text)?.[1] ?? 0);
+  return { cpuMs: stat.cpuTicks * TICK_MS, memoryBytes: (kib('RssFile') + kib('RssShmem')) * KIB };
+}
+
 function signalKill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
@@ -41,21 +56,34 @@ function signalKill(pid: number): void {
   }
 }
 
-async function readStat(pid: number): Promise<{ readonly state: string; readonly startTime: string } | null> {
+async function readStat(pid: number): Promise<Stat | null> {
+  const text = await readProc(pid, 'stat');
+  return text === null ? null : parseStat(text);
+}
+
+async function readProc(pid: number, file: 'stat' | 'status'): Promise<string | null> {
   try {
-    return parseStat(await readFile(`/proc/${pid}/stat`, 'utf8'));
+    return await readFile(`/proc/${pid}/${file}`, 'utf8');
   } catch (thrown) {
     if (isErrno(thrown, 'ENOENT') || isErrno(thrown, 'ESRCH')) return null;
     throw thrown;
   }
 }
 
+interface Stat {
+  readonly state: string;
+  readonly startTime: string;
+  /** In user mode and in the kernel's, of all threads. */
+  readonly cpuTicks: number;
+}
+
 /** The name, in parentheses, may hold anything: fields are counted from the last one. */
-export function parseStat(text: string): { readonly state: string; readonly startTime: string } {
+export function parseStat(text: string): Stat {
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const [state, startTime] = [fields[0], fields[19]];
-  if (!state || !startTime) throw new Error('/proc/pid/stat has an unknown form');
-  return { state, startTime };
+  const cpuTicks = Number(fields[11]) + Number(fields[12]);
+  if (!state || !startTime || !Number.isSafeInteger(cpuTicks)) throw new Error('/proc/pid/stat has an unknown form');
+  return { state, startTime, cpuTicks };
 }
 
 /** A leader that ended is a zombie while its other threads still run and hold memory and files. */

@@ -7,14 +7,22 @@
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, type ErrorCode, type GuestPort, type Vm, type VmEnd, type VmRecord } from '@space/core';
+import {
+  AppError,
+  type ErrorCode,
+  type GuestPort,
+  type Vm,
+  type VmEnd,
+  type VmRecord,
+  type VmUsage,
+} from '@space/core';
 import { z } from 'zod';
 import { ByteRing, harmlessTail } from './byte-ring.ts';
 import { fetchDeviceState } from './device-state.ts';
 import type { Jail } from './jail.ts';
 import { connectQmp, type Launched } from './launch.ts';
 import { connectPort } from './port-stream.ts';
-import { isAlive, killProcess } from './process-identity.ts';
+import { isAlive, killProcess, usageOf } from './process-identity.ts';
 import type { Qmp } from './qmp.ts';
 import { RunFolder } from './run-folder.ts';
 import { connectUnix } from './sockets.ts';
@@ -105,6 +113,12 @@ export class QemuVm implements Vm {
 
   console(): string {
     return this.#console.text();
+  }
+
+  async usage(): Promise<VmUsage> {
+    const usage = await usageOf(this.record);
+    if (usage === null) throw new AppError('vm_lost', `The VM of ${this.record.lifeId} has ended.`);
+    return usage;
   }
 
   async kill(): Promise<void> {

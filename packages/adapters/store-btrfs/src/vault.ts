@@ -48,6 +48,9 @@ export interface MountedVault {
   readonly step?: StepHook;
 }
 
+/** Of `stat`, whatever the file system's own are. */
+const BLOCK_BYTES = 512;
+
 export class BtrfsVault implements Vault {
   readonly name: VaultName;
   readonly #layout: Layout;
@@ -113,6 +116,12 @@ export class BtrfsVault implements Vault {
   lifeFiles(lifeId: LifeId): LifeFiles {
     const folder = this.#layout.place('lives', lifeId);
     return { disk: join(folder, DISK), memory: join(folder, MEMORY) };
+  }
+
+  diskBytes(lifeId: LifeId): Promise<number> {
+    return this.#run(`measuring the disk of ${lifeId}`, async () => {
+      return (await stat(this.lifeFiles(lifeId).disk)).blocks * BLOCK_BYTES;
+    });
   }
 
   lives(): Promise<readonly LifeId[]> {

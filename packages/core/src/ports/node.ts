@@ -16,6 +16,7 @@ import type {
   TerminalSize,
 } from './guest.ts';
 import type { GuestFiles } from './guest-files.ts';
+import type { VmUsage } from './runtime.ts';
 
 /** The calls of the guest's files, each with the sandbox before the rest. */
 export type NodeFiles = {
@@ -47,6 +48,8 @@ export interface NodePort extends NodeFiles {
   inspect(sandboxId: SandboxId): Promise<InspectedSandbox>;
   /** Every sandbox that the node holds. */
   inspectAll(): Promise<readonly InspectedSandbox[]>;
+  /** What its life takes now, as the host sees it; null when none runs. Nothing is asked of the guest. */
+  usage(sandboxId: SandboxId): Promise<LifeUsage | null>;
   /** Called when a VM ended unasked. Returns a function that unsubscribes. */
   onLifeEnded(listener: (end: LifeEnd) => void): () => void;
 
@@ -118,6 +121,13 @@ export interface InspectedSandbox {
   readonly generation: number;
   readonly head: SnapshotId | null;
   readonly life: LifeId | null;
+}
+
+export interface LifeUsage extends VmUsage {
+  /** Processor time is counted per life. */
+  readonly lifeId: LifeId;
+  /** Allocated to the life's disk. What it shares with points and forks counts in each. */
+  readonly diskBytes: number;
 }
 
 export interface LifeEnd {

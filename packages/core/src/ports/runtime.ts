@@ -54,6 +54,13 @@ export interface VmEnd {
   readonly detail: string;
 }
 
+export interface VmUsage {
+  /** Processor time that the VMM has taken since its start, its own work for the guest included. */
+  readonly cpuMs: number;
+  /** Memory of the guest that lies in the host's. A page that several VMs share counts in each; the VMM's own code counts too. */
+  readonly memoryBytes: number;
+}
+
 export interface Vm {
   readonly record: VmRecord;
   /** Settles once, when the process is proved dead. Never rejects. */
@@ -66,6 +73,8 @@ export interface Vm {
   connect(port: GuestPort): Promise<Duplex>;
   /** The last bytes that the guest wrote to its console; hostile text. At most 64 KiB. */
   console(): string;
+  /** As the host sees it; the guest notices nothing. Throws `vm_lost`. */
+  usage(): Promise<VmUsage>;
   /** Kills the process; returns when it is proved dead. Idempotent. */
   kill(): Promise<void>;
   /** Lets go of the VM without harming it, so that another process can adopt it. */

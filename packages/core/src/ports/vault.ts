@@ -21,6 +21,8 @@ export interface Vault {
   /** Throws `insufficient_space`, or `snapshot_bad` when the point does not exist. */
   createLife(lifeId: LifeId, from: LifeSource): Promise<LifeFiles>;
   lifeFiles(lifeId: LifeId): LifeFiles;
+  /** Allocated to the life's disk; what it shares with points and other lives counts in each. */
+  diskBytes(lifeId: LifeId): Promise<number>;
   lives(): Promise<readonly LifeId[]>;
   /** Writes dirty data and metadata out, so that a capture has little left to do. The VM may be running. */
   flush(lifeId: LifeId): Promise<void>;
