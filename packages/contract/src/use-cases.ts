@@ -42,6 +42,7 @@ import type {
   Sandbox,
   SandboxDetail,
   SandboxList,
+  SandboxMetrics,
   Snapshot,
   SnapshotList,
   StartedProcess,
@@ -76,6 +77,7 @@ export interface UseCases {
   createSandbox(caller: Caller, input: Input<'createSandbox'>): Promise<Sandbox>;
   listSandboxes(caller: Caller, input: Input<'listSandboxes'>): Promise<SandboxList>;
   getSandbox(caller: Caller, input: Input<'getSandbox'>): Promise<SandboxDetail>;
+  getSandboxMetrics(caller: Caller, input: Input<'getSandboxMetrics'>): Promise<SandboxMetrics>;
   deleteSandbox(caller: Caller, input: Input<'deleteSandbox'>): Promise<void>;
 
   /** From `started` to `exited`; a stream that cannot end so throws (`vm_lost`, `link_lost`, …). */

@@ -21,6 +21,7 @@ import { OperationUseCases } from './operation-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
 import { type ReconcileReport, Reconciler } from './reconcile.ts';
 import { Retracer } from './retrace.ts';
+import { SAMPLE_EVERY_MS, Sampler } from './sampler.ts';
 import { SnapshotUseCases } from './snapshot-use-cases.ts';
 import { TenantUseCases } from './tenant-use-cases.ts';
 import { Pins } from './timeline.ts';
@@ -45,6 +46,7 @@ export interface Control extends UseCases {
 export function createControl(ports: ControlPorts): Control {
   const pins = new Pins();
   const metrics = new Metrics();
+  const sampler = new Sampler(ports);
   const reconciler: Reconciler = new Reconciler(ports, (operationId) => driver.owns(operationId));
   const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
   const effects = new Effects(ports);
@@ -61,16 +63,22 @@ export function createControl(ports: ControlPorts): Control {
   const events = new EventUseCases(ports);
   const operations = new OperationUseCases(ports);
   const tenants = new TenantUseCases(ports, keys);
-  const watch = new Watch(ports, reconciler, driver, async () => {
-    await calls.dropOld();
-    await audit.dropOld();
-    await events.dropOld();
+  const watch = new Watch(ports, reconciler, driver, {
+    async dropOld() {
+      await calls.dropOld();
+      await audit.dropOld();
+      await events.dropOld();
+    },
+    async sample() {
+      await sampler.sample(await ports.records.allSandboxes());
+    },
   });
 
   const useCases: InnerUseCases = {
     createSandbox: (caller, input) => sandboxes.createSandbox(caller, input),
     listSandboxes: (caller, input) => sandboxes.listSandboxes(caller, input),
     getSandbox: (caller, input) => sandboxes.getSandbox(caller, input),
+    getSandboxMetrics: async (caller, input) => sampler.metrics(await sandboxes.find(caller, input.id)),
     deleteSandbox: (caller, input) => sandboxes.deleteSandbox(caller, input),
     pauseSandbox: (caller, input) => sandboxes.pauseSandbox(caller, input),
     resumeSandbox: (caller, input) => sandboxes.resumeSandbox(caller, input),
@@ -133,18 +141,27 @@ export function createControl(ports: ControlPorts): Control {
   };
 }
 
-/** What runs by itself: the reconciler's rounds. */
+interface Rounds {
+  /** After each round of the reconciler. */
+  dropOld(): Promise<void>;
+  sample(): Promise<void>;
+}
+
+/** What runs by itself: the rounds of the reconciler, and of the sampler. */
 class Watch {
   readonly #ports: ControlPorts;
   readonly #reconciler: Reconciler;
   readonly #driver: Driver;
-  readonly #dropOld: () => Promise<void>;
+  readonly #rounds: Rounds;
   readonly #busy = new Set<Promise<unknown>>();
   #timer: NodeJS.Timeout | undefined;
+  #sampleTimer: NodeJS.Timeout | undefined;
+  /** A round that is not over yet is this round. */
+  #sampling: Promise<void> | null = null;
   #unsubscribe: (() => void) | undefined;
 
-  constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver, dropOld: () => Promise<void>) {
-    this.#dropOld = dropOld;
+  constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver, rounds: Rounds) {
+    this.#rounds = rounds;
     this.#ports = ports;
     this.#reconciler = reconciler;
     this.#driver = driver;
@@ -156,17 +173,27 @@ class Watch {
     this.#timer = setInterval(() => {
       // A round that is not over yet is this round.
       if (this.#busy.size > 0) return;
-      this.#inBackground(this.#reconciler.reconcile().then(() => this.#dropOld()));
+      this.#inBackground(this.#reconciler.reconcile().then(() => this.#rounds.dropOld()));
     }, RECONCILE_EVERY_MS);
     this.#timer.unref();
+    this.#sampleTimer = setInterval(() => {
+      this.#sampling ??= this.#rounds
+        .sample()
+        .catch((err: unknown) => this.#ports.logger.warn({ err }, 'the sandboxes could not be sampled'))
+        .finally(() => {
+          this.#sampling = null;
+        });
+    }, SAMPLE_EVERY_MS);
+    this.#sampleTimer.unref();
     return report;
   }
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    clearInterval(this.#sampleTimer);
     this.#unsubscribe?.();
     await this.#driver.close(CLOSE_TIMEOUT_MS);
-    await Promise.allSettled(this.#busy);
+    await Promise.allSettled([...this.#busy, this.#sampling]);
   }
 
   /** The end of an operation says what is real; only a life that ended at rest is news. */

@@ -18,6 +18,7 @@ export const ANSWERS: Answers = {
   createSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.createSandbox(caller, input) }),
   listSandboxes: async ({ useCases, caller, input }) => ({ body: await useCases.listSandboxes(caller, input) }),
   getSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.getSandbox(caller, input) }),
+  getSandboxMetrics: async ({ useCases, caller, input }) => ({ body: await useCases.getSandboxMetrics(caller, input) }),
   deleteSandbox: async ({ useCases, caller, input }) => {
     await useCases.deleteSandbox(caller, input);
     return {};

@@ -14,6 +14,7 @@ import {
   type Sandbox,
   type SandboxDetail,
   type SandboxList,
+  type SandboxMetrics,
   type Snapshot,
   type SnapshotList,
   type TemplateList,
@@ -163,6 +164,11 @@ export class MemoryUseCases extends NoTenants implements UseCases {
     }
     const { sandbox, env } = this.#get(id);
     return { ...sandbox, env };
+  }
+
+  async getSandboxMetrics(_caller: Caller, { id }: Input<'getSandboxMetrics'>): Promise<SandboxMetrics> {
+    this.#find(id);
+    return { now: null, history: [] };
   }
 
   async deleteSandbox(_caller: Caller, { id }: Input<'deleteSandbox'>): Promise<void> {

@@ -60,6 +60,7 @@ export {
   type RewindOptions,
   Sandbox,
   type SandboxFields,
+  type SandboxMetrics,
   type Snapshot,
   type SnapshotOptions,
 } from './sandbox.ts';

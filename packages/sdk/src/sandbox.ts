@@ -6,6 +6,7 @@ import type {
   SandboxDetail,
   Sandbox as SandboxFields,
   SandboxList,
+  SandboxMetrics,
   Snapshot,
 } from '@space/contract';
 import { fromProblem, SpaceError } from './errors.ts';
@@ -30,7 +31,7 @@ import { type InputOptions, writeInput } from './input.ts';
 import { listPages } from './platform.ts';
 import { type CallOptions, type ConnectionOptions, Transport } from './transport.ts';
 
-export type { SandboxFields, Snapshot };
+export type { SandboxFields, SandboxMetrics, Snapshot };
 
 export interface CreateOptions extends ConnectionOptions, CallOptions {
   /** Name of a template; default `base`. Not together with `snapshot`. */
@@ -264,6 +265,13 @@ export class Sandbox implements AsyncDisposable {
   async refresh({ signal }: CallOptions = {}): Promise<this> {
     this.#fields = await getFields(this.#transport, this.id, signal);
     return this;
+  }
+
+  /**
+   * What it takes of the host: now (null while it does not run), and every 10 s over the last hour. It is not woken.
+   */
+  async metrics({ signal }: CallOptions = {}): Promise<SandboxMetrics> {
+    return this.#transport.json({ method: 'GET', path: `${this.#path}/metrics`, signal });
   }
 
   /** The environment that it was created with. */

@@ -4,6 +4,7 @@ export * from './event.ts';
 export * from './exec.ts';
 export * from './fields.ts';
 export * from './files.ts';
+export * from './metrics.ts';
 export * from './operation.ts';
 export * from './platform.ts';
 export * from './problem.ts';
