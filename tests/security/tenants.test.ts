@@ -32,6 +32,7 @@ const QUERIES: Readonly<Partial<Record<RouteName, string>>> = {
   listEvents: '?follow=false',
 };
 const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
+  updateSandbox: { idle: { pauseAfterMs: null } },
   exec: { command: 'read' },
   startProcess: { command: 'read' },
   resizeTerminal: { cols: 80, rows: 24 },

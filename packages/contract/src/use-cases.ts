@@ -78,6 +78,7 @@ export interface UseCases {
   listSandboxes(caller: Caller, input: Input<'listSandboxes'>): Promise<SandboxList>;
   getSandbox(caller: Caller, input: Input<'getSandbox'>): Promise<SandboxDetail>;
   getSandboxMetrics(caller: Caller, input: Input<'getSandboxMetrics'>): Promise<SandboxMetrics>;
+  updateSandbox(caller: Caller, input: Input<'updateSandbox'>): Promise<Sandbox>;
   deleteSandbox(caller: Caller, input: Input<'deleteSandbox'>): Promise<void>;
 
   /** From `started` to `exited`; a stream that cannot end so throws (`vm_lost`, `link_lost`, …). */

@@ -34,6 +34,7 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   resumeSandbox: {},
   takeSnapshot: { name: 'a', note: 'b' },
   forkSandbox: { count: 2 },
+  updateSandbox: { idle: { pauseAfterMs: null } },
   rewindSandbox: { to: 'a' },
   makeDirectory: { path: 'a', parents: true, mode: '700' },
   moveFile: { from: 'a', toBase64: '/w==', overwrite: false },

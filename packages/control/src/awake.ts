@@ -7,6 +7,13 @@ import type { RecordedSandbox } from './records.ts';
 /** A pause may come between the wake and the call; after so many in a row the caller is told. */
 export const MAX_WAKES = 3;
 
+/** A use of a sandbox: as long as it is open, the sandbox is not idle. */
+export interface Use {
+  readonly id: SandboxId;
+  /** Idempotent. */
+  end(): void;
+}
+
 export class Awake {
   readonly #machinery: Machinery;
   readonly #sandboxes: LifecycleUseCases;
@@ -17,19 +24,29 @@ export class Awake {
   }
 
   async use<T>(caller: GatedCaller, reference: string, use: (sandboxId: SandboxId) => Promise<T>): Promise<T> {
-    for (let wakes = 1; ; wakes++) {
-      const { id } = await this.wake(caller, reference);
-      try {
-        return await use(id);
-      } catch (thrown) {
-        if (wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
+    const { id, end } = await this.begin(caller, reference);
+    try {
+      for (let wakes = 1; ; wakes++) {
+        await this.wake(caller, id);
+        try {
+          return await use(id);
+        } catch (thrown) {
+          if (wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
+        }
       }
+    } finally {
+      end();
     }
   }
 
-  async wake(caller: GatedCaller, reference: string): Promise<RecordedSandbox> {
-    const { driver, effects } = this.#machinery;
+  /** Must be ended. Begun before the wake, so that no pause for idleness comes after it. */
+  async begin(caller: GatedCaller, reference: string): Promise<Use> {
     const { id } = await this.#sandboxes.find(caller, reference);
+    return { id, end: this.#machinery.activity.begin(id) };
+  }
+
+  async wake(caller: GatedCaller, id: SandboxId): Promise<RecordedSandbox> {
+    const { driver, effects } = this.#machinery;
     const { sandbox } = await driver.perform(id, 'use', effects.resume(), caller);
     return sandbox;
   }

@@ -4,6 +4,7 @@
  */
 import type { UseCases } from '@space/contract';
 import type { LifeEnd, SandboxId } from '@space/core';
+import { ActivityLog } from './activity.ts';
 import { type Identity, identify } from './api-keys.ts';
 import { Audit } from './audit.ts';
 import { Nursery } from './birth.ts';
@@ -14,6 +15,7 @@ import { FileUseCases } from './file-use-cases.ts';
 import { Gate, type InnerUseCases } from './gate.ts';
 import { GuestUseCases } from './guest-use-cases.ts';
 import { IdempotentCalls } from './idempotency.ts';
+import { IdlePauses } from './idle-pauses.ts';
 import { KeyWatch } from './key-watch.ts';
 import { LifecycleUseCases } from './lifecycle-use-cases.ts';
 import { Metrics } from './metrics.ts';
@@ -25,9 +27,11 @@ import { SAMPLE_EVERY_MS, Sampler } from './sampler.ts';
 import { SnapshotUseCases } from './snapshot-use-cases.ts';
 import { TenantUseCases } from './tenant-use-cases.ts';
 import { Pins } from './timeline.ts';
+import { settledWithin } from './turns.ts';
 
 const RECONCILE_EVERY_MS = 15_000;
 const CLOSE_TIMEOUT_MS = 20_000;
+const TIDY_MS = 1_000;
 
 export interface Control extends UseCases {
   /** Reconciles once, then at intervals and when VMs end. Throws when the records or the node do not answer. */
@@ -55,8 +59,10 @@ export function createControl(ports: ControlPorts): Control {
   const audit = new Audit(ports);
   const retracer = new Retracer(ports, (orphan) => reconciler.recover(orphan));
   const calls = new IdempotentCalls(ports, (name, operations) => retracer.retrace(name, operations));
-  const machinery = { ports, driver, effects, nursery, pins };
+  const activity = new ActivityLog(ports.clock);
+  const machinery = { ports, activity, driver, effects, nursery, pins };
   const sandboxes = new LifecycleUseCases(machinery);
+  const idlePauses = new IdlePauses(machinery, sandboxes);
   const guests = new GuestUseCases(machinery, sandboxes, calls);
   const files = new FileUseCases(machinery, sandboxes);
   const snapshots = new SnapshotUseCases(machinery, sandboxes);
@@ -70,7 +76,8 @@ export function createControl(ports: ControlPorts): Control {
       await events.dropOld();
     },
     async sample() {
-      await sampler.sample(await ports.records.allSandboxes());
+      const all = await ports.records.allSandboxes();
+      idlePauses.round(all, await sampler.sample(all));
     },
   });
 
@@ -79,6 +86,7 @@ export function createControl(ports: ControlPorts): Control {
     listSandboxes: (caller, input) => sandboxes.listSandboxes(caller, input),
     getSandbox: (caller, input) => sandboxes.getSandbox(caller, input),
     getSandboxMetrics: async (caller, input) => sampler.metrics(await sandboxes.find(caller, input.id)),
+    updateSandbox: (caller, input) => sandboxes.updateSandbox(caller, input),
     deleteSandbox: (caller, input) => sandboxes.deleteSandbox(caller, input),
     pauseSandbox: (caller, input) => sandboxes.pauseSandbox(caller, input),
     resumeSandbox: (caller, input) => sandboxes.resumeSandbox(caller, input),
@@ -134,9 +142,11 @@ export function createControl(ports: ControlPorts): Control {
     authenticate: (apiKey, project) => identify(ports.records, apiKey, project),
     pauseUnasked: (id) => sandboxes.pauseUnasked(id),
     start: () => watch.start(),
-    close: () => {
+    close: async () => {
       keys.close();
-      return watch.close();
+      await watch.close();
+      // Their operations have ended or were let go of: what is left is tidying up.
+      await settledWithin(idlePauses.settled(), TIDY_MS);
     },
   };
 }

@@ -9,6 +9,11 @@ import { findInTimeline, mortalPoints, newestInLine } from './timeline.ts';
 type Label = Pick<RecordedSnapshot, 'name' | 'note'>;
 const UNLABELLED: Label = { name: null, note: null };
 
+/** A use came before the pause. */
+export class NotIdleError extends Error {
+  override readonly name = 'NotIdleError';
+}
+
 export class Effects {
   readonly #ports: ControlPorts;
 
@@ -23,6 +28,19 @@ export class Effects {
         const taking = takenBy(plan);
         const point = await this.#ports.node.pause({ ...orderOf(begun), snapshotId: taking.id });
         return succeeded(undefined, { changes: { head: taking.id }, points: [completed(taking, point)] });
+      },
+    };
+  }
+
+  /** A pause that begins only if the sandbox is still idle in the driver's turn. */
+  pauseIdle(isIdle: (seen: RecordedSandbox) => boolean): Effect<void> {
+    const pause = this.pause();
+    return {
+      ...pause,
+      plan: async (seen) => {
+        const { input, ...rest } = await pause.plan(seen);
+        if (!isIdle(seen)) throw new NotIdleError();
+        return { ...rest, input: { ...input, cause: 'idle' } };
       },
     };
   }

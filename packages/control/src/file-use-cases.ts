@@ -1,6 +1,7 @@
 /** The use-cases of files in a sandbox. All of them wake a paused one. */
 import { givenBytes, type Input, type OpenFile } from '@space/contract';
 import type { FileStatus, GuestBytes, ListedFile, NodePort, SandboxId, WatchEvent } from '@space/core';
+import type { ActivityLog } from './activity.ts';
 import { Awake, MAX_WAKES, wasPaused } from './awake.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
@@ -11,20 +12,30 @@ type Given = { readonly path?: string; readonly pathBase64?: Uint8Array };
 export class FileUseCases {
   readonly #node: NodePort;
   readonly #awake: Awake;
+  readonly #activity: ActivityLog;
 
   constructor(machinery: Machinery, sandboxes: LifecycleUseCases) {
     this.#node = machinery.ports.node;
+    this.#activity = machinery.activity;
     this.#awake = new Awake(machinery, sandboxes);
   }
 
   readFile(caller: GatedCaller, { id, ...file }: Input<'readFile'>): Promise<OpenFile> {
-    return this.#awake.use(caller, id, (sandboxId) => this.#node.readFile(sandboxId, withPath(file), caller.signal));
+    return this.#awake.use(caller, id, async (sandboxId) => {
+      const { status, body } = await this.#node.readFile(sandboxId, withPath(file), caller.signal);
+      return { status, body: during(body, () => this.#activity.begin(sandboxId)) };
+    });
   }
 
   async writeFile(caller: GatedCaller, { id, ...file }: Input<'writeFile'>, body: AsyncIterable<Uint8Array>) {
     // The body can be read once, so a second attempt is the caller's.
-    const { id: sandboxId } = await this.#awake.wake(caller, id);
-    return this.#node.writeFile(sandboxId, withPath(file), body, caller.signal);
+    const { id: sandboxId, end } = await this.#awake.begin(caller, id);
+    try {
+      await this.#awake.wake(caller, sandboxId);
+      return await this.#node.writeFile(sandboxId, withPath(file), body, caller.signal);
+    } finally {
+      end();
+    }
   }
 
   statFile(caller: GatedCaller, { id, ...file }: Input<'statFile'>): Promise<FileStatus> {
@@ -86,19 +97,24 @@ export class FileUseCases {
   ): AsyncIterable<T> {
     const awake = this.#awake;
     return stoppable(caller.signal, async function* (signal) {
-      for (let wakes = 1; ; wakes++) {
-        const sandbox = await awake.wake({ ...caller, signal }, reference);
-        let begun = false;
-        try {
-          for await (const item of open(sandbox.id, signal)) {
-            signal.throwIfAborted();
-            begun = true;
-            yield item;
+      const { id, end } = await awake.begin(caller, reference);
+      try {
+        for (let wakes = 1; ; wakes++) {
+          await awake.wake({ ...caller, signal }, id);
+          let begun = false;
+          try {
+            for await (const item of open(id, signal)) {
+              signal.throwIfAborted();
+              begun = true;
+              yield item;
+            }
+            return;
+          } catch (thrown) {
+            if (begun || wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
           }
-          return;
-        } catch (thrown) {
-          if (begun || wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
         }
+      } finally {
+        end();
       }
     });
   }
@@ -112,4 +128,31 @@ function withPath<T extends Given>({ path, pathBase64, ...rest }: T): Omit<T, ke
 function withName<T extends Given & { readonly name?: string; readonly nameBase64?: Uint8Array }>(input: T) {
   const { name, nameBase64, path, pathBase64, ...rest } = input;
   return { ...rest, path: givenBytes(path, pathBase64), name: givenBytes(name, nameBase64) };
+}
+
+/** The same items; something is held from when the first is asked for until the last was given or nobody asks any more. */
+function during<T>(items: AsyncIterable<T>, hold: () => () => void): AsyncIterable<T> {
+  return {
+    [Symbol.asyncIterator]() {
+      const iterator = items[Symbol.asyncIterator]();
+      const letGo = hold();
+      return {
+        async next() {
+          try {
+            const item = await iterator.next();
+            if (item.done) letGo();
+            return item;
+          } catch (thrown) {
+            letGo();
+            throw thrown;
+          }
+        },
+        async return() {
+          letGo();
+          await iterator.return?.();
+          return { done: true, value: undefined };
+        },
+      };
+    },
+  };
 }

@@ -67,10 +67,12 @@ export class GuestUseCases {
   }
 
   #run(caller: GatedCaller, input: Input<'exec'>): AsyncIterable<ProcessEvent> {
-    const { node, chance } = this.#machinery.ports;
-    return this.#events(caller, input.id, (sandbox, signal) =>
-      node.exec(sandbox.id, commandOf(sandbox, input, newId('process', chance)), signal),
-    );
+    const { ports, activity } = this.#machinery;
+    return this.#events(caller, input.id, (sandbox, signal) => {
+      const processId = newId('process', ports.chance);
+      if (input.keepAwake === true) activity.keepAwake(sandbox.id, processId);
+      return ports.node.exec(sandbox.id, commandOf(sandbox, input, processId), signal);
+    });
   }
 
   /** A repetition of the call is told that the command was started, and which process it is: it can be attached to. */
@@ -101,24 +103,29 @@ export class GuestUseCases {
   ): AsyncIterable<ProcessEvent> {
     const awake = this.#awake;
     return stoppable(caller.signal, async function* (signal) {
-      for (let wakes = 1; ; wakes++) {
-        const sandbox = await awake.wake({ ...caller, signal }, reference);
-        let started = false;
-        try {
-          for await (const event of open(sandbox, signal)) {
-            started = true;
-            yield event;
+      const { id, end } = await awake.begin(caller, reference);
+      try {
+        for (let wakes = 1; ; wakes++) {
+          const sandbox = await awake.wake({ ...caller, signal }, id);
+          let started = false;
+          try {
+            for await (const event of open(sandbox, signal)) {
+              started = true;
+              yield event;
+            }
+            return;
+          } catch (thrown) {
+            if (started || wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
           }
-          return;
-        } catch (thrown) {
-          if (started || wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
         }
+      } finally {
+        end();
       }
     });
   }
 }
 
 function commandOf(sandbox: RecordedSandbox, input: Input<'exec'>, processId: GuestCommand['processId']): GuestCommand {
-  const { id: _, command = '', argv = [...SHELL_ARGV, command], env, ...rest } = input;
+  const { id: _, keepAwake: __, command = '', argv = [...SHELL_ARGV, command], env, ...rest } = input;
   return { ...rest, processId, argv, env: { ...sandbox.env, ...env } };
 }

@@ -9,7 +9,8 @@ import type {
   SandboxList,
   Snapshot,
 } from '@space/contract';
-import { checkSize, DEFAULT_VAULT } from '@space/core';
+import { AppError, checkSize, DEFAULT_PAUSE_AFTER_MS, DEFAULT_VAULT, type SandboxId } from '@space/core';
+import type { ActivityLog } from './activity.ts';
 import { type Birth, type Born, checkTemplate, type Nursery } from './birth.ts';
 import type { Driver } from './driver.ts';
 import type { Effects } from './effects.ts';
@@ -24,6 +25,7 @@ const DEFAULT_TEMPLATE = 'base';
 
 export interface Machinery {
   readonly ports: ControlPorts;
+  readonly activity: ActivityLog;
   readonly driver: Driver;
   readonly effects: Effects;
   readonly nursery: Nursery;
@@ -47,7 +49,9 @@ export class LifecycleUseCases {
 
   async createSandbox(caller: GatedCaller, input: Input<'createSandbox'>): Promise<Sandbox> {
     const { projectId } = caller;
-    const own = { projectId, name: input.name ?? null, env: input.env ?? {}, metadata: input.metadata ?? {} };
+    const { pauseAfterMs } = input.idle ?? { pauseAfterMs: DEFAULT_PAUSE_AFTER_MS };
+    const labels = { name: input.name ?? null, env: input.env ?? {}, metadata: input.metadata ?? {} };
+    const own = { projectId, ...labels, pauseAfterMs };
     if (input.snapshot !== undefined) {
       const snapshot = await this.#pinned(() => findSnapshot(this.#ports.records, projectId, input.snapshot ?? ''));
       const { template, size, vault, sandboxId, id } = snapshot;
@@ -70,6 +74,14 @@ export class LifecycleUseCases {
     return viewSandboxDetail(await this.find(caller, input.id));
   }
 
+  async updateSandbox(caller: GatedCaller, input: Input<'updateSandbox'>): Promise<Sandbox> {
+    const { id } = await this.find(caller, input.id);
+    const at = new Date(this.#ports.clock.now());
+    const changed = await this.#ports.records.updateSandbox(id, { pauseAfterMs: input.idle.pauseAfterMs }, at);
+    if (changed === null) throw new AppError('not_found', `There is no sandbox "${input.id}".`);
+    return viewSandbox(changed);
+  }
+
   async deleteSandbox(caller: GatedCaller, input: Input<'deleteSandbox'>): Promise<void> {
     const { id } = await this.find(caller, input.id);
     await this.#driver.perform(id, 'delete', this.#effects.delete(), caller);
@@ -85,6 +97,12 @@ export class LifecycleUseCases {
   /** The platform's own pause, when it is stopped: nobody asked for it. */
   async pauseUnasked(id: RecordedSandbox['id']): Promise<void> {
     await this.#driver.perform(id, 'pause', this.#effects.pause());
+    await this.#dropSuperseded(id);
+  }
+
+  /** The platform's pause of what nobody uses. Throws `NotIdleError`, with nothing begun, when it is not idle any more. */
+  async pauseIdle(id: SandboxId, isIdle: (seen: RecordedSandbox) => boolean): Promise<void> {
+    await this.#driver.perform(id, 'pause', this.#effects.pauseIdle(isIdle));
     await this.#dropSuperseded(id);
   }
 
@@ -125,6 +143,7 @@ export class LifecycleUseCases {
       vault: point.vault,
       env: source.env,
       metadata: source.metadata,
+      pauseAfterMs: source.pauseAfterMs,
       forkedFrom: { sandboxId: point.sandboxId, snapshotId: point.id },
     };
     const births = Array.from({ length: input.count }, () => birth);

@@ -42,6 +42,8 @@ export interface RecordedSandbox extends LifecycleState {
   readonly vault: VaultName;
   readonly env: Readonly<Record<string, string>>;
   readonly metadata: Readonly<Record<string, string>>;
+  /** How long it may be idle before it is paused; null: for ever. */
+  readonly pauseAfterMs: number | null;
   /** Of the operation in flight; null at rest. */
   readonly operationId: OperationId | null;
   readonly epoch: number;
@@ -72,7 +74,7 @@ export interface ForkedFrom {
 export interface NewSandbox
   extends Pick<
     RecordedSandbox,
-    'id' | 'projectId' | 'name' | 'template' | 'size' | 'vault' | 'env' | 'metadata' | 'forkedFrom'
+    'id' | 'projectId' | 'name' | 'template' | 'size' | 'vault' | 'env' | 'metadata' | 'pauseAfterMs' | 'forkedFrom'
   > {
   readonly operationId: OperationId;
   /** Who asks for it; null: the platform itself. */
@@ -133,6 +135,8 @@ export interface OperationInput {
   /** The point that it starts from. */
   readonly from?: SnapshotId | 'crashed';
   readonly generation?: number;
+  /** Why the platform did it unasked. */
+  readonly cause?: 'idle';
 }
 
 /** `interrupted`: its process died; ended later by what was real. */
@@ -205,6 +209,12 @@ export interface Records {
   /** Everything not deleted, for the reconciler. */
   allSandboxes(): Promise<readonly RecordedSandbox[]>;
 
+  /** What its owner may change at any time; null: it is deleted, or never was. */
+  updateSandbox(
+    id: SandboxId,
+    changes: Pick<RecordedSandbox, 'pauseAfterMs'>,
+    at: Date,
+  ): Promise<RecordedSandbox | null>;
   /** The sandbox with the operation in flight and epoch + 1; null when it is no longer as it was seen. Throws `name_taken`, `limit_reached`. */
   beginOperation(begin: OperationBegin): Promise<RecordedSandbox | null>;
   /** The sandbox after it, or null: superseded, and nothing was changed. Repeating an end that took place is harmless. */

@@ -19,7 +19,7 @@ import type { RecordedApiKey, RecordedOrganisation, RecordedProject } from './te
 export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
   const status = statusOf(sandbox);
   if (status === 'deleted') throw new AppError('not_found', `There is no sandbox "${sandbox.id}".`);
-  const { id, name, template, size, generation, head, forkedFrom, metadata, crash } = sandbox;
+  const { id, name, template, size, generation, head, forkedFrom, metadata, crash, pauseAfterMs } = sandbox;
   return {
     id,
     name,
@@ -30,6 +30,7 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
     head,
     forkedFrom,
     metadata,
+    idle: { pauseAfterMs },
     createdAt: sandbox.createdAt.toISOString(),
     updatedAt: sandbox.updatedAt.toISOString(),
     crash: crash === null || status !== 'crashed' ? null : { detail: crash.detail, at: crash.at.toISOString() },
@@ -82,6 +83,7 @@ export function viewOperation(recorded: RecordedOperation): Operation {
     kind,
     sandboxId,
     requestId: by?.requestId ?? null,
+    cause: recorded.input.cause ?? null,
     state: outcome === null ? 'running' : STATES[outcome],
     startedAt: startedAt.toISOString(),
     endedAt: endedAt?.toISOString() ?? null,

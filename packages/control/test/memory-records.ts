@@ -203,6 +203,15 @@ export class MemoryRecords implements Records {
     return paginate(asked, page, (one) => one.startedAt);
   }
 
+  async updateSandbox(id: SandboxId, changes: Pick<RecordedSandbox, 'pauseAfterMs'>, at: Date) {
+    await this.#turn();
+    const now = this.#sandboxes.get(id);
+    if (now === undefined || now.settled === 'deleted') return null;
+    const after = { ...now, ...changes, updatedAt: at };
+    this.#sandboxes.set(id, after);
+    return after;
+  }
+
   async settle({ seen, settled, changes, at }: Finding): Promise<boolean> {
     await this.#turn();
     const now = this.#sandboxes.get(seen.id);

@@ -41,6 +41,7 @@ function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
     vault: DEFAULT_VAULT,
     env: { A: 'ä"\\' },
     metadata: { team: 'x' },
+    pauseAfterMs: 600_000,
     forkedFrom: null,
     operationId: operationId(),
     by: null,
@@ -214,6 +215,20 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       expect(await records.findSandboxByName(DEFAULT_PROJECT, 'ghost')).toBeNull();
       expect((await records.allSandboxes()).map(({ id }) => id)).not.toContain(seen.id);
       expect((await running({ name: 'ghost' })).name).toBe('ghost');
+    });
+
+    it('changes when a sandbox is paused as idle, whatever is in flight, and of a deleted one nothing', async () => {
+      const fresh = newSandbox();
+      await records.addSandboxes([fresh]);
+      expect(await records.findSandbox(fresh.id)).toMatchObject({ pauseAfterMs: 600_000 });
+      const at = tick();
+      const changed = await records.updateSandbox(fresh.id, { pauseAfterMs: null }, at);
+      expect(changed).toMatchObject({ pauseAfterMs: null, operation: 'create', updatedAt: at });
+      expect(await records.findSandbox(fresh.id)).toEqual(changed);
+      const gone = { ...endOf(sure(changed)), settled: 'deleted' as const };
+      await records.endOperation(gone);
+      expect(await records.updateSandbox(fresh.id, { pauseAfterMs: 10_000 }, tick())).toBeNull();
+      expect(await records.updateSandbox(sandboxId(), { pauseAfterMs: 10_000 }, tick())).toBeNull();
     });
 
     it('settles only what is at rest and as it was seen', async () => {

@@ -4,6 +4,7 @@
  */
 export * from './authority.ts';
 export * from './errors.ts';
+export * from './idle.ts';
 export * from './ids.ts';
 export * from './lifecycle.ts';
 export * from './limits.ts';

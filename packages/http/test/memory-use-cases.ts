@@ -171,6 +171,12 @@ export class MemoryUseCases extends NoTenants implements UseCases {
     return { now: null, history: [] };
   }
 
+  async updateSandbox(_caller: Caller, { id, idle }: Input<'updateSandbox'>): Promise<Sandbox> {
+    const stored = this.#get(id);
+    stored.sandbox = { ...stored.sandbox, idle };
+    return stored.sandbox;
+  }
+
   async deleteSandbox(_caller: Caller, { id }: Input<'deleteSandbox'>): Promise<void> {
     this.sandboxes.delete(this.#get(id).sandbox.id);
   }
@@ -473,6 +479,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       updatedAt: now,
       metadata,
       crash: null,
+      idle: { pauseAfterMs: 600_000 },
     };
     const stored: Stored = { sandbox, env, files: new FakeFiles() };
     this.sandboxes.set(sandbox.id, stored);

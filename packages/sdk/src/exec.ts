@@ -27,6 +27,8 @@ export interface StartOptions extends CallOptions {
   readonly user?: string;
   /** After this time the whole process tree is killed, and the result says `timedOut`. Default: no limit. */
   readonly timeoutMs?: number;
+  /** Not paused as idle while the process, or what it left, is alive. */
+  readonly keepAwake?: boolean;
   /** Whether it takes input (see `writeInput`). Default: its stdin is /dev/null. */
   readonly stdin?: boolean;
   /** Run it on a terminal: its one output is `stdout`, and it takes input. `term` is the variable TERM. */

@@ -56,6 +56,7 @@ export {
   type CreateOptions,
   ForkError,
   type ForkOptions,
+  type IdlePolicy,
   type ListOptions,
   type RewindOptions,
   Sandbox,

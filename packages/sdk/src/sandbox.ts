@@ -33,6 +33,12 @@ import { type CallOptions, type ConnectionOptions, Transport } from './transport
 
 export type { SandboxFields, SandboxMetrics, Snapshot };
 
+/** A sandbox that is idle is paused, never deleted; the next use wakes it. */
+export interface IdlePolicy {
+  /** At least 10000; null: never. */
+  readonly pauseAfterMs: number | null;
+}
+
 export interface CreateOptions extends ConnectionOptions, CallOptions {
   /** Name of a template; default `base`. Not together with `snapshot`. */
   readonly template?: string;
@@ -46,6 +52,8 @@ export interface CreateOptions extends ConnectionOptions, CallOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Your own labels. */
   readonly metadata?: Readonly<Record<string, string>>;
+  /** When it is paused because nobody uses it; default: after 10 minutes without use or work. */
+  readonly idle?: IdlePolicy;
 }
 
 export interface ListOptions extends ConnectionOptions, CallOptions {
@@ -102,9 +110,9 @@ export class Sandbox implements AsyncDisposable {
    * Errors: `template_unknown`, `size_impossible`, `name_taken`, `insufficient_memory`, `insufficient_space`, …
    */
   static async create(options: CreateOptions = {}): Promise<Sandbox> {
-    const { template, snapshot, name, size, env, metadata, signal } = options;
+    const { template, snapshot, name, size, env, metadata, idle, signal } = options;
     const transport = new Transport(options);
-    const json = { template, snapshot: referenceOf(snapshot), name, size, env, metadata };
+    const json = { template, snapshot: referenceOf(snapshot), name, size, env, metadata, idle };
     const fields = await transport.json<SandboxFields>({ method: 'POST', path: '/v1/sandboxes', json, signal });
     return new Sandbox(transport, fields);
   }
@@ -250,6 +258,12 @@ export class Sandbox implements AsyncDisposable {
     const { sandbox, kept } = await this.#transport.json<Rewound>(call);
     this.#fields = sandbox;
     return kept;
+  }
+
+  /** Changes when it is paused as idle. */
+  async update({ idle, signal }: CallOptions & { readonly idle: IdlePolicy }): Promise<this> {
+    this.#fields = await this.#transport.json({ method: 'PATCH', path: this.#path, json: { idle }, signal });
+    return this;
   }
 
   /** Keeps everything on disk and frees the microVM. The next use wakes it. */

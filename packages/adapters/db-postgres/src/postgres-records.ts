@@ -257,6 +257,19 @@ class PostgresRecords implements Records {
     });
   }
 
+  updateSandbox(id: SandboxId, { pauseAfterMs }: Pick<RecordedSandbox, 'pauseAfterMs'>, at: Date) {
+    return translated(async () => {
+      const row = await this.#db
+        .updateTable('sandboxes')
+        .set({ pause_after_ms: pauseAfterMs, updated_at: at })
+        .where('id', '=', id)
+        .where('settled', '<>', 'deleted')
+        .returningAll()
+        .executeTakeFirst();
+      return row === undefined ? null : sandboxOf(row);
+    });
+  }
+
   settle({ seen, settled, changes, at }: Finding): Promise<boolean> {
     return this.#transaction(async (tx) => {
       const row = await tx
@@ -362,13 +375,15 @@ class PostgresRecords implements Records {
 /** An id is never used again, so its row stays; nothing of the tenant does. */
 const TOMBSTONE = { env: '{}', metadata: '{}', crash_detail: null, crash_at: null };
 
-function rowOfNewSandbox({ projectId, by: _, operationId, forkedFrom, at, size, env, metadata, ...rest }: NewSandbox) {
+function rowOfNewSandbox(sandbox: NewSandbox) {
+  const { projectId, by: _, operationId, forkedFrom, at, size, env, metadata, pauseAfterMs, ...rest } = sandbox;
   return {
     ...rest,
     project_id: projectId,
     size: JSON.stringify(size),
     env: JSON.stringify(env),
     metadata: JSON.stringify(metadata),
+    pause_after_ms: pauseAfterMs,
     settled: 'absent' as const,
     operation: 'create' as const,
     operation_id: operationId,

@@ -34,6 +34,7 @@ export function sandboxOf(row: SandboxRow): RecordedSandbox {
     vault: row.vault as VaultName,
     env: row.env,
     metadata: row.metadata,
+    pauseAfterMs: row.pause_after_ms,
     settled: row.settled,
     operation: row.operation,
     operationId: row.operation_id as OperationId | null,

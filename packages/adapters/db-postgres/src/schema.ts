@@ -18,6 +18,7 @@ export interface SandboxTable {
   vault: string;
   env: Json<Record<string, string>>;
   metadata: Json<Record<string, string>>;
+  pause_after_ms: number | null;
   settled: Settled;
   operation: Operation | null;
   operation_id: string | null;
@@ -383,6 +384,11 @@ export const MIGRATIONS: Record<string, Migration> = {
       await sql`create index events_at on events (at)`.execute(db);
       await sql`create table event_floor (tx bigint not null, number bigint not null)`.execute(db);
       await sql`insert into event_floor (tx, number) values (0, 0)`.execute(db);
+    },
+  },
+  '0008_idle': {
+    async up(db) {
+      await sql`alter table sandboxes add column pause_after_ms integer default 600000`.execute(db);
     },
   },
 };

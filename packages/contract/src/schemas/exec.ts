@@ -53,6 +53,9 @@ export const execBody = z
     stdin: z.boolean().exactOptional().meta({
       description: 'Whether it takes input, by the call for it. Left out or false: its stdin is /dev/null.',
     }),
+    keepAwake: z.boolean().exactOptional().meta({
+      description: 'Whether the sandbox is not paused as idle while the process, or what it left, is alive.',
+    }),
     pty: z
       .strictObject({
         ...terminalSize,

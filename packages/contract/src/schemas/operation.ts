@@ -22,6 +22,9 @@ export const operation = z
     requestId: z.string().nullable().meta({
       description: 'The request that began it (X-Request-Id of its answer); null: the platform itself.',
     }),
+    cause: z.literal('idle').nullable().meta({
+      description: 'Why the platform did it by itself: the sandbox was idle.',
+    }),
     state: operationState,
     startedAt: timestamp,
     endedAt: timestamp.nullable(),

@@ -1,5 +1,5 @@
 /** Sandboxes: what one looks like, and what the calls on its lifecycle take and answer. */
-import type { SandboxStatus } from '@space/core';
+import { MAX_PAUSE_AFTER_MS, MIN_PAUSE_AFTER_MS, type SandboxStatus } from '@space/core';
 import { z } from 'zod';
 import { MAX_FORK_COUNT } from '../limits.ts';
 import {
@@ -49,6 +49,22 @@ export const askedSize = z
   })
   .meta({ id: 'AskedSize', description: 'What is left out has its default; GET /v1/capabilities states the limits.' });
 
+export const idle = z
+  .strictObject({
+    pauseAfterMs: z
+      .number()
+      .int()
+      .min(MIN_PAUSE_AFTER_MS)
+      .max(MAX_PAUSE_AFTER_MS)
+      .nullable()
+      .meta({
+        description:
+          'It is paused (never deleted) after so long without use or work; null: never. Looked at every 10 s. Use is a call ' +
+          'that reaches into it, and a stream as long as it is open; work is more than 20 % of a processor.',
+      }),
+  })
+  .meta({ id: 'IdlePolicy' });
+
 const sandboxShape = {
   id: sandboxId,
   name: name.nullable(),
@@ -70,6 +86,7 @@ const sandboxShape = {
   createdAt: timestamp,
   updatedAt: timestamp,
   metadata,
+  idle,
   crash: z
     .strictObject({ detail: z.string(), at: timestamp })
     .nullable()
@@ -93,6 +110,7 @@ export const createSandboxBody = z
     size: askedSize.exactOptional(),
     env: env.exactOptional().meta({ description: 'Environment of every command that the API runs in it.' }),
     metadata: metadata.exactOptional().meta({ description: 'Your own labels; never seen by the sandbox.' }),
+    idle: idle.exactOptional().meta({ description: 'Left out: paused after 10 minutes.' }),
   })
   .refine(
     (body) => body.snapshot === undefined || (body.template === undefined && body.size === undefined),
@@ -102,6 +120,8 @@ export const createSandboxBody = z
     id: 'CreateSandbox',
     not: { required: ['snapshot'], anyOf: [{ required: ['template'] }, { required: ['size'] }] },
   });
+
+export const updateSandboxBody = z.strictObject({ idle }).meta({ id: 'UpdateSandbox' });
 
 export const listSandboxesQuery = z.strictObject({ ...page, status: sandboxStatus.exactOptional() });
 

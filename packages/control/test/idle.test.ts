@@ -1,0 +1,213 @@
+/** The pauses of idle sandboxes, under a clock that the test turns: nothing here waits for time to pass. */
+import { AppError, DEFAULT_ORGANISATION, DEFAULT_PROJECT, newId, type ProcessEvent, type SandboxId } from '@space/core';
+import { describe, expect, it } from 'vitest';
+import { ActivityLog } from '../src/activity.ts';
+import { Nursery } from '../src/birth.ts';
+import { Driver } from '../src/driver.ts';
+import { Effects } from '../src/effects.ts';
+import { FileUseCases } from '../src/file-use-cases.ts';
+import type { GatedCaller } from '../src/gated-caller.ts';
+import { GuestUseCases } from '../src/guest-use-cases.ts';
+import { IdempotentCalls } from '../src/idempotency.ts';
+import { IdlePauses } from '../src/idle-pauses.ts';
+import { LifecycleUseCases } from '../src/lifecycle-use-cases.ts';
+import { Metrics } from '../src/metrics.ts';
+import { Sampler } from '../src/sampler.ts';
+import { Pins } from '../src/timeline.ts';
+import { World } from './test-world.ts';
+
+const ignore = () => undefined;
+const QUICK = { idle: { pauseAfterMs: 30_000 } };
+
+/** What control is made of, with rounds that the test begins. */
+class Idle extends World {
+  #nowMs = 1_700_000_000_000;
+  readonly #ports = {
+    node: this.node,
+    records: this.records,
+    chance: this.chance,
+    clock: { now: () => this.#nowMs, monotonicMs: () => this.#nowMs },
+    logger: { debug: ignore, info: ignore, warn: ignore, error: ignore },
+  };
+  readonly #driver = new Driver(this.#ports, new Metrics(), async () => undefined);
+  readonly #machinery = {
+    ports: this.#ports,
+    driver: this.#driver,
+    effects: new Effects(this.#ports),
+    nursery: new Nursery(this.#ports, this.#driver),
+    pins: new Pins(),
+    activity: new ActivityLog(this.#ports.clock),
+  };
+  readonly sandboxes = new LifecycleUseCases(this.#machinery);
+  readonly guests = new GuestUseCases(
+    this.#machinery,
+    this.sandboxes,
+    new IdempotentCalls(this.#ports, async () => undefined),
+  );
+  readonly files = new FileUseCases(this.#machinery, this.sandboxes);
+  readonly #sampler = new Sampler(this.#ports);
+  readonly #pauses = new IdlePauses(this.#machinery, this.sandboxes);
+
+  gated(): GatedCaller {
+    const caller = this.caller();
+    const { apiKeyId } = caller.principal;
+    const tenant = { organisationId: DEFAULT_ORGANISATION, projectId: DEFAULT_PROJECT };
+    const call = { action: 'sandbox.use', call: 'exec', target: null } as const;
+    const auditId = newId('audit', this.chance);
+    return { ...caller, asker: { ...tenant, ...call, auditId, apiKeyId, requestId: 'req' } };
+  }
+
+  async make(input: Parameters<World['create']>[0] = QUICK): Promise<SandboxId> {
+    return (await this.sandboxes.createSandbox(this.gated(), input)).id as SandboxId;
+  }
+
+  /** Begins a round after so many seconds; what it began may be under way when this returns. */
+  async begin(seconds = 10): Promise<void> {
+    this.#nowMs += seconds * 1_000;
+    const all = await this.records.allSandboxes();
+    this.#pauses.round(all, await this.#sampler.sample(all));
+  }
+
+  async ended(): Promise<void> {
+    await this.#pauses.settled();
+  }
+
+  async rounds(count: number): Promise<void> {
+    for (let i = 0; i < count; i++) {
+      await this.begin();
+      await this.ended();
+    }
+  }
+
+  async status(id: SandboxId): Promise<string> {
+    return (await this.get(id)).status;
+  }
+
+  async start(id: SandboxId, command: string, keepAwake = false) {
+    return this.guests.startProcess(this.gated(), { id, command, keepAwake });
+  }
+
+  /** A stream of which the first event has come. */
+  async open(id: SandboxId, command: string): Promise<AsyncIterator<ProcessEvent>> {
+    const iterator = this.guests.exec(this.gated(), { id, command })[Symbol.asyncIterator]();
+    await iterator.next();
+    return iterator;
+  }
+}
+
+describe('an idle sandbox', () => {
+  it('is paused by the ordinary pause, which says that it was idle, and its state is kept', async () => {
+    const idle = new Idle();
+    const id = await idle.make();
+    await idle.rounds(2);
+    expect(await idle.status(id)).toBe('running');
+    await idle.rounds(4);
+    expect(await idle.status(id)).toBe('paused');
+    const { operations } = await idle.control.listOperations(idle.caller(), { limit: 10 });
+    expect(operations[0]).toMatchObject({ kind: 'pause', cause: 'idle', requestId: null, state: 'succeeded' });
+    expect(operations[1]).toMatchObject({ kind: 'create', cause: null });
+  });
+
+  it('is not paused while a stream or a watch is open, and is once it has ended', async () => {
+    const idle = new Idle();
+    const id = await idle.make();
+    const stream = await idle.open(id, 'forever');
+    await idle.rounds(10);
+    expect(await idle.status(id)).toBe('running');
+    const watch = idle.files.watchFiles(idle.gated(), { id, path: '/', recursive: false })[Symbol.asyncIterator]();
+    await watch.next();
+    await stream.return?.();
+    await idle.rounds(10);
+    expect(await idle.status(id)).toBe('running');
+    await watch.return?.();
+    await idle.rounds(3);
+    expect(await idle.status(id)).toBe('paused');
+  });
+
+  it('is not paused while it works, or while what it takes is not known', async () => {
+    const idle = new Idle();
+    const id = await idle.make();
+    for (let i = 0; i < 6; i++) {
+      idle.node.work(id, 2_500);
+      await idle.rounds(1);
+    }
+    expect(await idle.status(id)).toBe('running');
+    for (let i = 0; i < 6; i++) {
+      idle.node.faults.failNext('usage', new AppError('internal', 'as asked'));
+      await idle.rounds(1);
+    }
+    expect(await idle.status(id)).toBe('running');
+    await idle.rounds(5);
+    expect(await idle.status(id)).toBe('paused');
+  });
+
+  it('is not paused while a process that keeps it awake is alive', async () => {
+    const idle = new Idle();
+    const id = await idle.make();
+    const keeper = await idle.start(id, 'forever', true);
+    await idle.rounds(10);
+    expect(await idle.status(id)).toBe('running');
+    await idle.guests.signalProcess(idle.gated(), {
+      id,
+      processId: keeper.processId,
+      signal: 'SIGKILL',
+      target: 'tree',
+    });
+    await idle.start(id, 'forever');
+    await idle.rounds(4);
+    expect(await idle.status(id)).toBe('paused');
+  });
+
+  it('is never paused when its policy says so, from the next round on', async () => {
+    const idle = new Idle();
+    const id = await idle.make({ idle: { pauseAfterMs: null } });
+    await idle.rounds(100);
+    expect(await idle.status(id)).toBe('running');
+    const [child] = await idle.fork(id);
+    if (child === undefined || 'error' in child) throw new Error('the fork failed');
+    expect(child.sandbox.idle).toEqual({ pauseAfterMs: null });
+    await idle.control.updateSandbox(idle.caller(), { id, ...QUICK });
+    expect((await idle.get(id)).idle).toEqual(QUICK.idle);
+    await idle.rounds(5);
+    expect(await idle.status(id)).toBe('paused');
+    expect(await idle.status(child.sandbox.id as SandboxId)).toBe('running');
+  });
+
+  it('is paused after ten minutes when nothing else was asked for', async () => {
+    const idle = new Idle();
+    const id = await idle.make({});
+    await idle.rounds(59);
+    expect(await idle.status(id)).toBe('running');
+    await idle.rounds(3);
+    expect(await idle.status(id)).toBe('paused');
+  });
+
+  it('wakes for a use that comes during the pause, which does not fail', async () => {
+    const idle = new Idle();
+    const id = await idle.make();
+    await idle.rounds(3);
+    const held = idle.node.faults.holdNext('pause');
+    await idle.begin();
+    await held.reached;
+    const running = idle.open(id, 'read');
+    held.letGo();
+    await running;
+    await idle.ended();
+    expect(await idle.status(id)).toBe('running');
+    const kinds = (await idle.control.listOperations(idle.caller(), { limit: 10 })).operations.map(({ kind }) => kind);
+    expect(kinds).toEqual(['resume', 'pause', 'create']);
+  });
+
+  it('is left alone after a pause that failed until it has been idle as long again', async () => {
+    const idle = new Idle();
+    const id = await idle.make();
+    await idle.rounds(3);
+    idle.node.faults.failNext('pause', new AppError('snapshot_failed', 'as asked'));
+    await idle.rounds(1);
+    expect(await idle.status(id)).toBe('running');
+    await idle.rounds(2);
+    expect(await idle.status(id)).toBe('running');
+    await idle.rounds(4);
+    expect(await idle.status(id)).toBe('paused');
+  });
+});

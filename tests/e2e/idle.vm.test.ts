@@ -1,0 +1,60 @@
+/** Pauses of what is idle, and figures of what runs, on real microVMs. */
+import type { Sandbox } from '@space/sdk';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { makeWorld, type World } from './world.ts';
+
+let world: World;
+beforeAll(async () => {
+  world = await makeWorld();
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+const QUICK = { idle: { pauseAfterMs: 10_000 } };
+
+async function statusWithin(sandbox: Sandbox, status: Sandbox['status'], ms = 60_000): Promise<void> {
+  await expect.poll(async () => (await sandbox.refresh()).status, { timeout: ms, interval: 500 }).toBe(status);
+}
+
+it('pauses the idle one, not one with an open stream, a busy loop or a process that keeps it awake; the next use wakes it', async () => {
+  await using quiet = await world.create(QUICK);
+  await using watched = await world.create(QUICK);
+  await using working = await world.create(QUICK);
+  await using kept = await world.create(QUICK);
+  await quiet.run('echo once > once');
+
+  const stop = new AbortController();
+  const stream = Array.fromAsync(watched.exec('sleep 1000', { signal: stop.signal })).catch(
+    (thrown: unknown) => thrown,
+  );
+  const loop = await working.start('while :; do :; done');
+  const keeper = await kept.start('sleep 1000', { keepAwake: true });
+
+  await statusWithin(quiet, 'paused');
+  // As long again as the others would have had to be idle.
+  const until = performance.now() + 20_000;
+  while (performance.now() < until) {
+    for (const sandbox of [watched, working, kept]) expect((await sandbox.refresh()).status).toBe('running');
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+  }
+  const { now, history } = await working.metrics();
+  expect(history.at(-1)?.cpuPercent).toBeGreaterThan(20);
+  expect(now?.memoryBytes).toBeGreaterThan(2 ** 20);
+  expect(now?.diskBytes).toBeGreaterThan(2 ** 20);
+
+  expect((await quiet.metrics()).now).toBeNull();
+  expect((await quiet.refresh()).status).toBe('paused');
+  expect((await quiet.run('cat once')).stdout).toBe('once\n');
+  expect((await quiet.refresh()).status).toBe('running');
+
+  stop.abort();
+  await stream;
+  await working.kill(loop.processId);
+  await kept.kill(keeper.processId);
+  for (const sandbox of [watched, working, kept]) await statusWithin(sandbox, 'paused');
+  const response = await fetch(`${world.connection.baseUrl}/v1/operations?sandbox=${quiet.id}`, {
+    headers: { authorization: `Bearer ${world.connection.apiKey}` },
+  });
+  const { operations } = (await response.json()) as { operations: { kind: string; cause: string | null }[] };
+  const pauses = operations.filter(({ kind }) => kind === 'pause');
+  expect(new Set(pauses.map(({ cause }) => cause))).toEqual(new Set(['idle']));
+});
