@@ -139,6 +139,19 @@ describe('snapshot, fork, rewind, pause, resume', () => {
     for (const child of children) await child.delete();
   });
 
+  it('commands start and end while snapshots are taken', async () => {
+    await using sandbox = await world.create();
+    let done = false;
+    const snapshots = (async () => {
+      for (let taken = 0; taken < 8; taken++) await sandbox.snapshot();
+      done = true;
+    })();
+    const commands = [1, 2].map(async () => {
+      while (!done) expect((await sandbox.run(['/bin/true'])).exitCode).toBe(0);
+    });
+    await Promise.all([snapshots, ...commands]);
+  });
+
   it('a rewind brings memory and files back, and can itself be undone', async () => {
     await using sandbox = await world.create();
     const before = await placeWitness(sandbox);

@@ -115,7 +115,7 @@ export const ROUTES = {
     body: json(schemas.execBody),
     response: ndjson(schemas.execEvent, ['exited', 'error']),
     status: 200,
-    errors: ['command_not_started', 'already_started', ...USE],
+    errors: ['command_not_started', 'guest_exhausted', 'already_started', ...USE],
   },
   startProcess: {
     method: 'POST',
@@ -128,7 +128,7 @@ export const ROUTES = {
     body: json(schemas.execBody),
     response: json(schemas.startedProcess),
     status: 201,
-    errors: ['command_not_started', ...USE],
+    errors: ['command_not_started', 'guest_exhausted', ...USE],
   },
   attachProcess: {
     method: 'GET',

@@ -262,7 +262,7 @@ export const ERRORS = {
     status: 507,
     retry: 'never',
     title: 'The disk of the sandbox is full',
-    nextStep: 'Delete files in the sandbox, or fork it to a larger disk.',
+    nextStep: 'Delete files in the sandbox.',
   },
   command_not_started: {
     status: 400,

@@ -23,19 +23,20 @@ export async function recoverLives(
       await vm.kill();
       continue;
     }
-    lives.push(await takeUp(vm, held, machinery));
+    lives.push(takeUp(vm, held, machinery));
   }
   await removeStrays(vaults, new Set(named.keys()));
   return lives;
 }
 
 /** The VM may stand still in the middle of a window of the dead process: it runs on, and its user code with it. */
-async function takeUp(vm: Vm, held: Held, machinery: LifeMachinery): Promise<Life> {
+function takeUp(vm: Vm, held: Held, machinery: LifeMachinery): Life {
   machinery.budget.adopt(vm.record.lifeId, held.record.size.memoryMib);
   const life = new Life(held.vault, vm, machinery.connectGuest);
   life.goOnAtNextUse();
-  // An agent that does not answer is not a VM that is gone: the next use tries again and reports it.
-  await life.guest().catch(() => undefined);
+  // Not awaited: a guest whose agent is silent must not hold up the others. It is not a VM that is gone either: the next use
+  // tries again and reports it.
+  life.guest().catch(() => undefined);
   return life;
 }
 

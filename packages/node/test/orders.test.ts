@@ -113,6 +113,18 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
     expect(await world.run(sandbox, 'get at')).toBe('one');
   });
 
+  it('starts a command that comes while processes are frozen once they are thawed', async () => {
+    await using world = await makeWorld(memory);
+    const sandbox = await world.create();
+    const vm = vmOf(world);
+    vm.state.frozen = true;
+    const output = world.run(sandbox, 'hostname');
+    setTimeout(() => {
+      vm.state.frozen = false;
+    }, 60);
+    expect(await output).toBe(sandbox.replace('_', '-'));
+  });
+
   it('promises no memory that it does not have', async () => {
     await using world = await makeWorld(memory, 100);
     const first = await world.create();

@@ -66,6 +66,7 @@ const SPECIAL: Readonly<Record<CallKind, Partial<Record<StatusName, ErrorCode>>>
     NOT_FOUND: 'command_not_started',
     PERMISSION_DENIED: 'command_not_started',
     FAILED_PRECONDITION: 'command_not_started',
+    RESOURCE_EXHAUSTED: 'guest_exhausted',
   },
   // A stream that had begun ends with an exit or is interrupted: no status says anything about the command.
   running: {

@@ -130,7 +130,7 @@ test.each([
   [Code.FailedPrecondition, 'command_not_started'],
   [Code.InvalidArgument, 'command_not_started'],
   [Code.AlreadyExists, 'name_taken'],
-  [Code.ResourceExhausted, 'guest_full'],
+  [Code.ResourceExhausted, 'guest_exhausted'],
   [Code.Unavailable, 'link_lost'],
   [Code.Internal, 'internal'],
 ])('a start that the agent answers with %i is %s', async (code, expected) => {

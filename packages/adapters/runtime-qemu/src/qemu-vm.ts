@@ -107,7 +107,9 @@ export class QemuVm implements Vm {
       this.#ports.set(port, stream);
       return stream;
     } catch (cause) {
-      throw await this.#failure('link_lost', `connect to ${port}`, cause);
+      // The error's own text names a path of the host, and this one reaches the tenant.
+      const why = cause instanceof Error && 'code' in cause ? String(cause.code) : 'it is not listening';
+      throw await this.#failure('link_lost', `connect to ${port}`, new Error(why, { cause }));
     }
   }
 
