@@ -3,9 +3,10 @@ import { AppError, type SandboxId } from '@space/core';
 import type { GatedCaller } from './gated-caller.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox } from './records.ts';
+import { stoppable } from './streams.ts';
 
 /** A pause may come between the wake and the call; after so many in a row the caller is told. */
-export const MAX_WAKES = 3;
+const MAX_WAKES = 3;
 
 /** A use of a sandbox: as long as it is open, the sandbox is not idle. */
 export interface Use {
@@ -45,6 +46,37 @@ export class Awake {
     return { id, end: this.#machinery.activity.begin(id) };
   }
 
+  /** A stream from a sandbox. One that was refused because of a pause, before its first item, is opened again. */
+  stream<T>(
+    caller: GatedCaller,
+    reference: string,
+    open: (sandbox: RecordedSandbox, signal: AbortSignal) => AsyncIterable<T>,
+  ): AsyncIterable<T> {
+    const begin = () => this.begin(caller, reference);
+    const wake = (id: SandboxId, signal: AbortSignal) => this.wake({ ...caller, signal }, id);
+    return stoppable(caller.signal, async function* (signal) {
+      const { id, end } = await begin();
+      try {
+        for (let wakes = 1; ; wakes++) {
+          const sandbox = await wake(id, signal);
+          let begun = false;
+          try {
+            for await (const item of open(sandbox, signal)) {
+              signal.throwIfAborted();
+              begun = true;
+              yield item;
+            }
+            return;
+          } catch (thrown) {
+            if (begun || wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
+          }
+        }
+      } finally {
+        end();
+      }
+    });
+  }
+
   async wake(caller: GatedCaller, id: SandboxId): Promise<RecordedSandbox> {
     const { driver, effects } = this.#machinery;
     const { sandbox } = await driver.perform(id, 'use', effects.resume(), caller);
@@ -53,6 +85,6 @@ export class Awake {
 }
 
 /** Nothing was done: the node refuses before it acts when nothing runs. */
-export function wasPaused(thrown: unknown): boolean {
+function wasPaused(thrown: unknown): boolean {
   return thrown instanceof AppError && thrown.code === 'wrong_state';
 }

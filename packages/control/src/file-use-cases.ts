@@ -1,11 +1,10 @@
 /** The use-cases of files in a sandbox. All of them wake a paused one. */
 import { givenBytes, type Input, type OpenFile } from '@space/contract';
-import type { FileStatus, GuestBytes, ListedFile, NodePort, SandboxId, WatchEvent } from '@space/core';
+import type { FileStatus, GuestBytes, ListedFile, NodePort, WatchEvent } from '@space/core';
 import type { ActivityLog } from './activity.ts';
-import { Awake, MAX_WAKES, wasPaused } from './awake.ts';
+import { Awake } from './awake.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
-import { stoppable } from './streams.ts';
 
 type Given = { readonly path?: string; readonly pathBase64?: Uint8Array };
 
@@ -43,7 +42,7 @@ export class FileUseCases {
   }
 
   listFiles(caller: GatedCaller, { id, ...directory }: Input<'listFiles'>): AsyncIterable<ListedFile> {
-    return this.#stream(caller, id, (sandboxId) => this.#node.list(sandboxId, withPath(directory)));
+    return this.#awake.stream(caller, id, ({ id: sandboxId }) => this.#node.list(sandboxId, withPath(directory)));
   }
 
   makeDirectory(caller: GatedCaller, { id, ...directory }: Input<'makeDirectory'>): Promise<FileStatus> {
@@ -87,36 +86,9 @@ export class FileUseCases {
   }
 
   watchFiles(caller: GatedCaller, { id, ...directory }: Input<'watchFiles'>): AsyncIterable<WatchEvent> {
-    return this.#stream(caller, id, (sandboxId, signal) => this.#node.watch(sandboxId, withPath(directory), signal));
-  }
-
-  #stream<T>(
-    caller: GatedCaller,
-    reference: string,
-    open: (sandboxId: SandboxId, signal: AbortSignal) => AsyncIterable<T>,
-  ): AsyncIterable<T> {
-    const awake = this.#awake;
-    return stoppable(caller.signal, async function* (signal) {
-      const { id, end } = await awake.begin(caller, reference);
-      try {
-        for (let wakes = 1; ; wakes++) {
-          await awake.wake({ ...caller, signal }, id);
-          let begun = false;
-          try {
-            for await (const item of open(id, signal)) {
-              signal.throwIfAborted();
-              begun = true;
-              yield item;
-            }
-            return;
-          } catch (thrown) {
-            if (begun || wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
-          }
-        }
-      } finally {
-        end();
-      }
-    });
+    return this.#awake.stream(caller, id, ({ id: sandboxId }, signal) =>
+      this.#node.watch(sandboxId, withPath(directory), signal),
+    );
   }
 }
 

@@ -1,7 +1,7 @@
 /** The use-cases of commands in a sandbox. All but the list of processes wake a paused one. */
 import { type Input, SHELL_ARGV, SIGNALS, type StartedProcess } from '@space/contract';
 import { AppError, type GuestCommand, type GuestProcess, newId, type ProcessEvent, type ProcessId } from '@space/core';
-import { Awake, MAX_WAKES, wasPaused } from './awake.ts';
+import { Awake } from './awake.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { IdempotentCalls } from './idempotency.ts';
 import { sendInput } from './input.ts';
@@ -36,7 +36,7 @@ export class GuestUseCases {
 
   attachProcess(caller: GatedCaller, { id, ...position }: Input<'attachProcess'>): AsyncIterable<ProcessEvent> {
     const { node } = this.#machinery.ports;
-    return this.#events(caller, id, (sandbox, signal) => node.attach(sandbox.id, position, signal));
+    return this.#awake.stream(caller, id, (sandbox, signal) => node.attach(sandbox.id, position, signal));
   }
 
   async writeInput(caller: GatedCaller, input: Input<'writeInput'>, body: AsyncIterable<Uint8Array>) {
@@ -68,7 +68,7 @@ export class GuestUseCases {
 
   #run(caller: GatedCaller, input: Input<'exec'>): AsyncIterable<ProcessEvent> {
     const { ports, activity } = this.#machinery;
-    return this.#events(caller, input.id, (sandbox, signal) => {
+    return this.#awake.stream(caller, input.id, (sandbox, signal) => {
       const processId = newId('process', ports.chance);
       if (input.keepAwake === true) activity.keepAwake(sandbox.id, processId);
       return ports.node.exec(sandbox.id, commandOf(sandbox, input, processId), signal);
@@ -93,35 +93,6 @@ export class GuestUseCases {
     } finally {
       started.reject(new AppError('link_lost', 'The stream was closed before the command started.'));
     }
-  }
-
-  /** The stream of a command. One that was refused because of a pause, before its first event, is opened again. */
-  #events(
-    caller: GatedCaller,
-    reference: string,
-    open: (sandbox: RecordedSandbox, signal: AbortSignal) => AsyncIterable<ProcessEvent>,
-  ): AsyncIterable<ProcessEvent> {
-    const awake = this.#awake;
-    return stoppable(caller.signal, async function* (signal) {
-      const { id, end } = await awake.begin(caller, reference);
-      try {
-        for (let wakes = 1; ; wakes++) {
-          const sandbox = await awake.wake({ ...caller, signal }, id);
-          let started = false;
-          try {
-            for await (const event of open(sandbox, signal)) {
-              started = true;
-              yield event;
-            }
-            return;
-          } catch (thrown) {
-            if (started || wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
-          }
-        }
-      } finally {
-        end();
-      }
-    });
   }
 }
 
