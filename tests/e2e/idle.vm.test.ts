@@ -1,4 +1,4 @@
-/** Pauses of what is idle, and figures of what runs, on real microVMs. */
+/** Pauses of what is idle, wakes at set times, and figures of what runs, on real microVMs. */
 import type { Sandbox } from '@space/sdk';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
@@ -57,4 +57,26 @@ it('pauses the idle one, not one with an open stream, a busy loop or a process t
   const { operations } = (await response.json()) as { operations: { kind: string; cause: string | null }[] };
   const pauses = operations.filter(({ kind }) => kind === 'pause');
   expect(new Set(pauses.map(({ cause }) => cause))).toEqual(new Set(['idle']));
+});
+
+it('is woken at a set time, and by a schedule that runs a command, with what it was doing', async () => {
+  await using sandbox = await world.create({ idle: { pauseAfterMs: null } });
+  const counter = await sandbox.start('for ((i = 0; ; i++)); do echo $i > count; sleep 0.2; done');
+  await sandbox.update({ wakeAt: new Date(Date.now() + 8_000) });
+  await sandbox.pause();
+  await statusWithin(sandbox, 'running');
+  expect(sandbox.fields.wakeAt).toBeNull();
+  expect((await sandbox.processes()).map(({ processId }) => processId)).toEqual([counter.processId]);
+
+  const { id, nextRunAt } = await sandbox.schedules.create({
+    cron: '* * * * *',
+    timeZone: 'Europe/Berlin',
+    exec: 'cp count seen; exit 7',
+  });
+  await sandbox.pause();
+  const lastRun = async () => (await sandbox.schedules.get(id)).lastRuns[0];
+  await expect.poll(async () => (await lastRun())?.endedAt ?? null, { timeout: 120_000, interval: 500 }).not.toBeNull();
+  expect(await lastRun()).toMatchObject({ state: 'failed', dueAt: nextRunAt, exitCode: 7, error: null });
+  await sandbox.schedules.update(id, { enabled: false });
+  expect((await sandbox.run('test "$(cat seen)" -gt 0')).exitCode).toBe(0);
 });

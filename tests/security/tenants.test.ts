@@ -44,6 +44,8 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   signalProcess: { signal: 'SIGTERM' },
   takeSnapshot: { name: 'x' },
   rewindSandbox: { to: 'mine' },
+  createSchedule: { cron: '@daily' },
+  updateSchedule: { enabled: false },
   createProject: { name: 'x' },
   createKey: { roles: ['admin'] },
   createOrganisation: { name: 'x' },
@@ -101,7 +103,10 @@ describe('tenants', () => {
 
   function request(name: RouteName, key: string, id: string, body: object | undefined = BODIES[name]) {
     const route: Route = ROUTES[name];
-    const path = route.path.replace('{id}', id).replace('{processId}', 'prc_0123456789abcdef');
+    const path = route.path
+      .replace('{id}', id)
+      .replace('{processId}', 'prc_0123456789abcdef')
+      .replace('{scheduleId}', 'sch_0123456789abcdef');
     const json = route.body.kind === 'json' ? (body ?? {}) : undefined;
     return world.call(key, route.method, `${path}${QUERIES[name] ?? ''}`, json);
   }
@@ -237,7 +242,10 @@ describe('roles', () => {
 
   it.each(CASES)('%s by %s is as the table says', async (name, role) => {
     const { method, path, body }: Route = ROUTES[name];
-    const at = path.replace('{id}', someIdFor(name)).replace('{processId}', 'prc_0123456789abcdef');
+    const at = path
+      .replace('{id}', someIdFor(name))
+      .replace('{processId}', 'prc_0123456789abcdef')
+      .replace('{scheduleId}', 'sch_0123456789abcdef');
     for (const where of ['operator', 'tenant']) {
       for (const limited of [false, true]) {
         const key = keys.get(`${where} ${role}${limited ? ' of one project' : ''}`) ?? '';

@@ -6,6 +6,7 @@ import type { ErrorCode } from '@space/core';
 import { OPERATION, START, USE, WAKES } from './error-groups.ts';
 import { FILE_ROUTES } from './file-routes.ts';
 import { bytes, json, ndjson, noBody, nothing, type Route, text } from './route.ts';
+import { SCHEDULE_ROUTES } from './schedule-routes.ts';
 import * as schemas from './schemas/index.ts';
 
 /** What any route can answer, beside the protocol's own errors. */
@@ -79,7 +80,7 @@ export const ROUTES = {
     method: 'PATCH',
     path: '/v1/sandboxes/{id}',
     action: 'sandbox.change',
-    summary: 'Change when a sandbox is paused as idle',
+    summary: 'Change when a sandbox is paused as idle, or woken',
     description: 'In any state; a paused one stays paused.',
     params: schemas.sandboxParams,
     query: nothing,
@@ -200,6 +201,7 @@ export const ROUTES = {
     errors: [...USE],
   },
   ...FILE_ROUTES,
+  ...SCHEDULE_ROUTES,
   pauseSandbox: {
     method: 'POST',
     path: '/v1/sandboxes/{id}/pause',

@@ -43,6 +43,8 @@ import type {
   SandboxDetail,
   SandboxList,
   SandboxMetrics,
+  Schedule,
+  ScheduleList,
   Snapshot,
   SnapshotList,
   StartedProcess,
@@ -112,6 +114,12 @@ export interface UseCases {
   removeXattr(caller: Caller, input: Input<'removeXattr'>): Promise<void>;
   /** Starts with `ready`. */
   watchFiles(caller: Caller, input: Input<'watchFiles'>): AsyncIterable<WatchEvent>;
+
+  createSchedule(caller: Caller, input: Input<'createSchedule'>): Promise<Schedule>;
+  listSchedules(caller: Caller, input: Input<'listSchedules'>): Promise<ScheduleList>;
+  getSchedule(caller: Caller, input: Input<'getSchedule'>): Promise<Schedule>;
+  updateSchedule(caller: Caller, input: Input<'updateSchedule'>): Promise<Schedule>;
+  deleteSchedule(caller: Caller, input: Input<'deleteSchedule'>): Promise<void>;
 
   pauseSandbox(caller: Caller, input: Input<'pauseSandbox'>): Promise<Sandbox>;
   resumeSandbox(caller: Caller, input: Input<'resumeSandbox'>): Promise<Sandbox>;

@@ -41,6 +41,8 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   setFileAttributes: { path: 'a', mode: '0000', owner: 'root', group: '5' },
   makeSymlink: { path: 'a', target: '..' },
   setXattr: { path: 'a', name: 'user.a', value: '' },
+  createSchedule: { cron: '0 9 * * MON-FRI', timeZone: 'Europe/Berlin', exec: { command: 'true' } },
+  updateSchedule: { cron: '@daily', enabled: false },
   createProject: { name: 'a' },
   createKey: { name: 'a', roles: ['viewer'], project: 'b' },
   createOrganisation: { name: 'a' },

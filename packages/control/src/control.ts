@@ -22,14 +22,20 @@ import { Metrics } from './metrics.ts';
 import { OperationUseCases } from './operation-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
 import { type ReconcileReport, Reconciler } from './reconcile.ts';
+import { Repeated } from './repeated.ts';
 import { Retracer } from './retrace.ts';
 import { SAMPLE_EVERY_MS, Sampler } from './sampler.ts';
+import { ScheduleRuns } from './schedule-runs.ts';
+import { ScheduleUseCases } from './schedule-use-cases.ts';
+import { SetWakes } from './set-wakes.ts';
 import { SnapshotUseCases } from './snapshot-use-cases.ts';
 import { TenantUseCases } from './tenant-use-cases.ts';
 import { Pins } from './timeline.ts';
 import { settledWithin } from './turns.ts';
 
 const RECONCILE_EVERY_MS = 15_000;
+/** How late what is due may be begun. */
+const CLOCK_EVERY_MS = 1_000;
 const CLOSE_TIMEOUT_MS = 20_000;
 const TIDY_MS = 1_000;
 
@@ -63,6 +69,9 @@ export function createControl(ports: ControlPorts): Control {
   const machinery = { ports, activity, driver, effects, nursery, pins };
   const sandboxes = new LifecycleUseCases(machinery);
   const idlePauses = new IdlePauses(machinery, sandboxes);
+  const setWakes = new SetWakes(machinery);
+  const scheduleRuns = new ScheduleRuns(machinery);
+  const schedules = new ScheduleUseCases(ports, sandboxes);
   const guests = new GuestUseCases(machinery, sandboxes, calls);
   const files = new FileUseCases(machinery, sandboxes);
   const snapshots = new SnapshotUseCases(machinery, sandboxes);
@@ -78,6 +87,10 @@ export function createControl(ports: ControlPorts): Control {
     async sample() {
       const all = await ports.records.allSandboxes();
       idlePauses.round(all, await sampler.sample(all));
+    },
+    async lookAtClock() {
+      await setWakes.round();
+      await scheduleRuns.round();
     },
   });
 
@@ -114,6 +127,11 @@ export function createControl(ports: ControlPorts): Control {
     setXattr: (caller, input) => files.setXattr(caller, input),
     removeXattr: (caller, input) => files.removeXattr(caller, input),
     watchFiles: (caller, input) => files.watchFiles(caller, input),
+    createSchedule: (caller, input) => schedules.createSchedule(caller, input),
+    listSchedules: (caller, input) => schedules.listSchedules(caller, input),
+    getSchedule: (caller, input) => schedules.getSchedule(caller, input),
+    updateSchedule: (caller, input) => schedules.updateSchedule(caller, input),
+    deleteSchedule: (caller, input) => schedules.deleteSchedule(caller, input),
     getTimeline: (caller, input) => snapshots.getTimeline(caller, input),
     listSnapshots: (caller, input) => snapshots.listSnapshots(caller, input),
     getSnapshot: (caller, input) => snapshots.getSnapshot(caller, input),
@@ -144,9 +162,10 @@ export function createControl(ports: ControlPorts): Control {
     start: () => watch.start(),
     close: async () => {
       keys.close();
+      scheduleRuns.close();
       await watch.close();
       // Their operations have ended or were let go of: what is left is tidying up.
-      await settledWithin(idlePauses.settled(), TIDY_MS);
+      await settledWithin(Promise.all([idlePauses.settled(), setWakes.settled(), scheduleRuns.settled()]), TIDY_MS);
     },
   };
 }
@@ -155,9 +174,11 @@ interface Rounds {
   /** After each round of the reconciler. */
   dropOld(): Promise<void>;
   sample(): Promise<void>;
+  /** Does what is due. */
+  lookAtClock(): Promise<void>;
 }
 
-/** What runs by itself: the rounds of the reconciler, and of the sampler. */
+/** What runs by itself: the rounds of the reconciler, of the sampler, and of what is due at set times. */
 class Watch {
   readonly #ports: ControlPorts;
   readonly #reconciler: Reconciler;
@@ -165,9 +186,8 @@ class Watch {
   readonly #rounds: Rounds;
   readonly #busy = new Set<Promise<unknown>>();
   #timer: NodeJS.Timeout | undefined;
-  #sampleTimer: NodeJS.Timeout | undefined;
-  /** A round that is not over yet is this round. */
-  #sampling: Promise<void> | null = null;
+  readonly #sampling: Repeated;
+  readonly #clockwork: Repeated;
   #unsubscribe: (() => void) | undefined;
 
   constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver, rounds: Rounds) {
@@ -175,6 +195,10 @@ class Watch {
     this.#ports = ports;
     this.#reconciler = reconciler;
     this.#driver = driver;
+    const repeated = (everyMs: number, work: () => Promise<void>, failure: string) =>
+      new Repeated(everyMs, work, (err) => ports.logger.warn({ err }, failure));
+    this.#sampling = repeated(SAMPLE_EVERY_MS, () => rounds.sample(), 'the sandboxes could not be sampled');
+    this.#clockwork = repeated(CLOCK_EVERY_MS, () => rounds.lookAtClock(), 'what is due could not be looked up');
   }
 
   async start(): Promise<ReconcileReport> {
@@ -186,24 +210,17 @@ class Watch {
       this.#inBackground(this.#reconciler.reconcile().then(() => this.#rounds.dropOld()));
     }, RECONCILE_EVERY_MS);
     this.#timer.unref();
-    this.#sampleTimer = setInterval(() => {
-      this.#sampling ??= this.#rounds
-        .sample()
-        .catch((err: unknown) => this.#ports.logger.warn({ err }, 'the sandboxes could not be sampled'))
-        .finally(() => {
-          this.#sampling = null;
-        });
-    }, SAMPLE_EVERY_MS);
-    this.#sampleTimer.unref();
+    this.#sampling.start();
+    this.#clockwork.start();
     return report;
   }
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    clearInterval(this.#sampleTimer);
     this.#unsubscribe?.();
+    const ended = [this.#sampling.stop(), this.#clockwork.stop()];
     await this.#driver.close(CLOSE_TIMEOUT_MS);
-    await Promise.allSettled([...this.#busy, this.#sampling]);
+    await Promise.allSettled([...this.#busy, ...ended]);
   }
 
   /** The end of an operation says what is real; only a life that ended at rest is news. */

@@ -3,7 +3,7 @@ import { AppError, newId, type SnapshotId, type TakenPoint } from '@space/core';
 import { succeeded } from './conclude.ts';
 import type { Effect, Plan } from './driver.ts';
 import type { ControlPorts } from './ports.ts';
-import type { RecordedSandbox, RecordedSnapshot, SnapshotCause } from './records.ts';
+import type { OperationCause, RecordedSandbox, RecordedSnapshot, SnapshotCause } from './records.ts';
 import { findInTimeline, mortalPoints, newestInLine } from './timeline.ts';
 
 type Label = Pick<RecordedSnapshot, 'name' | 'note'>;
@@ -46,14 +46,15 @@ export class Effects {
   }
 
   /** Also wake. A crashed sandbox goes on from the newest point of its line, or, without one, from its disk. */
-  resume(): Effect<void> {
+  resume(cause?: OperationCause): Effect<void> {
+    const why = cause === undefined ? {} : { cause };
     return {
       plan: async (seen) => {
         if (seen.settled === 'crashed') {
-          return { input: { from: await this.#recoveryPoint(seen), generation: seen.generation + 1 } };
+          return { input: { ...why, from: await this.#recoveryPoint(seen), generation: seen.generation + 1 } };
         }
         if (seen.head === null) throw new AppError('restore_failed', 'The point to resume from is not known.');
-        return { input: { from: seen.head, generation: seen.generation } };
+        return { input: { ...why, from: seen.head, generation: seen.generation } };
       },
       run: async (begun, { input: { from, generation } }) => {
         if (from === undefined || generation === undefined) throw new Error('a resume has a point and a generation');

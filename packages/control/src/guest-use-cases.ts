@@ -96,7 +96,8 @@ export class GuestUseCases {
   }
 }
 
-function commandOf(sandbox: RecordedSandbox, input: Input<'exec'>, processId: GuestCommand['processId']): GuestCommand {
+/** What the guest is asked to start. */
+export function commandOf(sandbox: RecordedSandbox, input: Input<'exec'>, processId: ProcessId): GuestCommand {
   const { id: _, keepAwake: __, command = '', argv = [...SHELL_ARGV, command], env, ...rest } = input;
   return { ...rest, processId, argv, env: { ...sandbox.env, ...env } };
 }

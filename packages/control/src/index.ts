@@ -15,4 +15,5 @@ export { decodeCursor, pageOf } from './page.ts';
 export type { ControlPorts, Logger } from './ports.ts';
 export type { ReconcileReport } from './reconcile.ts';
 export type * from './records.ts';
+export * from './schedule-records.ts';
 export type * from './tenant-records.ts';

@@ -51,7 +51,7 @@ export class LifecycleUseCases {
     const { projectId } = caller;
     const { pauseAfterMs } = input.idle ?? { pauseAfterMs: DEFAULT_PAUSE_AFTER_MS };
     const labels = { name: input.name ?? null, env: input.env ?? {}, metadata: input.metadata ?? {} };
-    const own = { projectId, ...labels, pauseAfterMs };
+    const own = { projectId, ...labels, pauseAfterMs, wakeAt: dateOf(input.wakeAt) ?? null };
     if (input.snapshot !== undefined) {
       const snapshot = await this.#pinned(() => findSnapshot(this.#ports.records, projectId, input.snapshot ?? ''));
       const { template, size, vault, sandboxId, id } = snapshot;
@@ -77,7 +77,12 @@ export class LifecycleUseCases {
   async updateSandbox(caller: GatedCaller, input: Input<'updateSandbox'>): Promise<Sandbox> {
     const { id } = await this.find(caller, input.id);
     const at = new Date(this.#ports.clock.now());
-    const changed = await this.#ports.records.updateSandbox(id, { pauseAfterMs: input.idle.pauseAfterMs }, at);
+    const { idle, wakeAt } = input;
+    const changes = {
+      ...(idle === undefined ? {} : { pauseAfterMs: idle.pauseAfterMs }),
+      ...(wakeAt === undefined ? {} : { wakeAt: dateOf(wakeAt) }),
+    };
+    const changed = await this.#ports.records.updateSandbox(id, changes, at);
     if (changed === null) throw new AppError('not_found', `There is no sandbox "${input.id}".`);
     return viewSandbox(changed);
   }
@@ -144,6 +149,7 @@ export class LifecycleUseCases {
       env: source.env,
       metadata: source.metadata,
       pauseAfterMs: source.pauseAfterMs,
+      wakeAt: null,
       forkedFrom: { sandboxId: point.sandboxId, snapshotId: point.id },
     };
     const births = Array.from({ length: input.count }, () => birth);
@@ -204,6 +210,10 @@ export class LifecycleUseCases {
       logger.warn({ sandboxId: id, err }, 'a superseded pause point was not removed yet');
     }
   }
+}
+
+function dateOf<T extends string | null | undefined>(instant: T): Date | Exclude<T, string> {
+  return typeof instant === 'string' ? new Date(instant) : (instant as Exclude<T, string>);
 }
 
 function present<T>(result: T | undefined): T {

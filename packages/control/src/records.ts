@@ -31,6 +31,7 @@ import type {
 import type { Asker, AuditRecords } from './audit-records.ts';
 import type { CallRecords } from './call-records.ts';
 import type { EventRecords } from './event-records.ts';
+import type { ScheduleRecords } from './schedule-records.ts';
 import type { TenantRecords } from './tenant-records.ts';
 
 export interface RecordedSandbox extends LifecycleState {
@@ -44,6 +45,8 @@ export interface RecordedSandbox extends LifecycleState {
   readonly metadata: Readonly<Record<string, string>>;
   /** How long it may be idle before it is paused; null: for ever. */
   readonly pauseAfterMs: number | null;
+  /** When it is to be woken, until it has been. */
+  readonly wakeAt: Date | null;
   /** Of the operation in flight; null at rest. */
   readonly operationId: OperationId | null;
   readonly epoch: number;
@@ -74,7 +77,17 @@ export interface ForkedFrom {
 export interface NewSandbox
   extends Pick<
     RecordedSandbox,
-    'id' | 'projectId' | 'name' | 'template' | 'size' | 'vault' | 'env' | 'metadata' | 'pauseAfterMs' | 'forkedFrom'
+    | 'id'
+    | 'projectId'
+    | 'name'
+    | 'template'
+    | 'size'
+    | 'vault'
+    | 'env'
+    | 'metadata'
+    | 'pauseAfterMs'
+    | 'wakeAt'
+    | 'forkedFrom'
   > {
   readonly operationId: OperationId;
   /** Who asks for it; null: the platform itself. */
@@ -136,8 +149,10 @@ export interface OperationInput {
   readonly from?: SnapshotId | 'crashed';
   readonly generation?: number;
   /** Why the platform did it unasked. */
-  readonly cause?: 'idle';
+  readonly cause?: OperationCause;
 }
+
+export type OperationCause = 'idle' | 'wake_at' | 'schedule';
 
 /** `interrupted`: its process died; ended later by what was real. */
 export type Outcome = 'ok' | 'failed' | 'superseded' | 'interrupted';
@@ -212,12 +227,19 @@ export interface Records {
   /** What its owner may change at any time; null: it is deleted, or never was. */
   updateSandbox(
     id: SandboxId,
-    changes: Pick<RecordedSandbox, 'pauseAfterMs'>,
+    changes: Partial<Pick<RecordedSandbox, 'pauseAfterMs' | 'wakeAt'>>,
     at: Date,
   ): Promise<RecordedSandbox | null>;
+  /** Whose `wakeAt` has come, those that wait longest first. */
+  sandboxesToWake(at: Date, limit: number): Promise<readonly RecordedSandbox[]>;
+  /** Clears `wakeAt`, unless it was changed. */
+  wakeMet(id: SandboxId, wakeAt: Date): Promise<void>;
   /** The sandbox with the operation in flight and epoch + 1; null when it is no longer as it was seen. Throws `name_taken`, `limit_reached`. */
   beginOperation(begin: OperationBegin): Promise<RecordedSandbox | null>;
-  /** The sandbox after it, or null: superseded, and nothing was changed. Repeating an end that took place is harmless. */
+  /**
+   * The sandbox after it, or null: superseded, and nothing was changed. Repeating an end that took place is harmless. One
+   * that then runs has met a `wakeAt` that has come; one that is deleted takes its schedules along.
+   */
   endOperation(end: OperationEnd): Promise<RecordedSandbox | null>;
   findOperation(id: OperationId): Promise<RecordedOperation | null>;
   /** Those that a request began, oldest first. */
@@ -253,6 +275,7 @@ export interface Records {
   readonly calls: CallRecords;
   readonly audit: AuditRecords;
   readonly events: EventRecords;
+  readonly schedules: ScheduleRecords;
   /** Of the pool of connections, as it is now. */
   load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   /** Throws `unavailable` when the database does not answer. */

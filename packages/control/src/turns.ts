@@ -1,4 +1,4 @@
-/** Waiting, with bounds: one-at-a-time per key, a promise within a time, a few at once. */
+/** Waiting, with bounds: one at a time per key, a few at once, a promise within a time. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Runs steps under one key in the order in which they came, one at a time. */
@@ -14,6 +14,28 @@ export class Turns<Key> {
       return await turn;
     } finally {
       if (this.#tails.get(key) === tail) this.#tails.delete(key);
+    }
+  }
+}
+
+/** Runs at most so many steps at once, in the order in which they came. */
+export class Slots {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async take<T>(step: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await step();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free++;
+      else next();
     }
   }
 }

@@ -8,18 +8,21 @@ import type {
   Project,
   Sandbox,
   SandboxDetail,
+  Schedule,
   Snapshot,
 } from '@space/contract';
+import { signalNameOf } from '@space/contract';
 import { AppError, ERRORS, statusOf } from '@space/core';
 import type { RecordedAudit } from './audit-records.ts';
 import type { RecordedEvent } from './event-records.ts';
 import type { Outcome, RecordedOperation, RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { RecordedRun, RecordedSchedule } from './schedule-records.ts';
 import type { RecordedApiKey, RecordedOrganisation, RecordedProject } from './tenant-records.ts';
 
 export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
   const status = statusOf(sandbox);
   if (status === 'deleted') throw new AppError('not_found', `There is no sandbox "${sandbox.id}".`);
-  const { id, name, template, size, generation, head, forkedFrom, metadata, crash, pauseAfterMs } = sandbox;
+  const { id, name, template, size, generation, head, forkedFrom, metadata, crash, pauseAfterMs, wakeAt } = sandbox;
   return {
     id,
     name,
@@ -31,6 +34,7 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
     forkedFrom,
     metadata,
     idle: { pauseAfterMs },
+    wakeAt: wakeAt?.toISOString() ?? null,
     createdAt: sandbox.createdAt.toISOString(),
     updatedAt: sandbox.updatedAt.toISOString(),
     crash: crash === null || status !== 'crashed' ? null : { detail: crash.detail, at: crash.at.toISOString() },
@@ -122,5 +126,41 @@ export function viewEvent(recorded: RecordedEvent): PlatformEvent {
     ...(operation === null ? {} : { operation }),
     ...(outcome === null ? {} : { state: STATES[outcome] }),
     ...(errorCode === null ? {} : { code: errorCode }),
+  };
+}
+
+/** With its own of the runs. */
+export function viewSchedule(schedule: RecordedSchedule, runs: readonly RecordedRun[]): Schedule {
+  const { id, sandboxId, cron, timeZone, exec, catchUp, enabled, nextRunAt, createdAt, updatedAt } = schedule;
+  return {
+    id,
+    sandboxId,
+    cron,
+    timeZone,
+    exec: exec as Schedule['exec'],
+    catchUp,
+    enabled,
+    nextRunAt: nextRunAt?.toISOString() ?? null,
+    createdAt: createdAt.toISOString(),
+    updatedAt: updatedAt.toISOString(),
+    lastRuns: runs.filter(({ scheduleId }) => scheduleId === id).map(viewRun),
+  };
+}
+
+function viewRun(run: RecordedRun): Schedule['lastRuns'][number] {
+  const { id, dueAt, startedAt, endedAt, outcome, processId, end, errorCode } = run;
+  return {
+    id,
+    dueAt: dueAt.toISOString(),
+    startedAt: startedAt?.toISOString() ?? null,
+    endedAt: endedAt?.toISOString() ?? null,
+    state: outcome ?? 'running',
+    processId,
+    exitCode: end !== null && 'code' in end.exit ? end.exit.code : null,
+    signal: end !== null && 'signal' in end.exit ? signalNameOf(end.exit.signal) : null,
+    timedOut: end?.timedOut ?? false,
+    oom: end?.oom ?? false,
+    error:
+      errorCode === null ? null : { code: errorCode, title: ERRORS[errorCode].title, retry: ERRORS[errorCode].retry },
   };
 }

@@ -1,8 +1,10 @@
 import { callsSuite } from './calls-suite.ts';
 import { MemoryRecords } from './memory-records.ts';
 import { recordsSuite } from './records-suite.ts';
+import { schedulesSuite } from './schedules-suite.ts';
 import { tenantsSuite } from './tenants-suite.ts';
 
 recordsSuite('in memory', async () => new MemoryRecords());
 tenantsSuite('in memory', async () => new MemoryRecords());
 callsSuite('in memory', async () => new MemoryRecords());
+schedulesSuite('in memory', async () => new MemoryRecords());

@@ -34,6 +34,7 @@ import type {
 import { MemoryAudit } from './memory-audit.ts';
 import { MemoryCalls } from './memory-calls.ts';
 import { MemoryEvents } from './memory-events.ts';
+import { MemorySchedules } from './memory-schedules.ts';
 import { MemoryTenants } from './memory-tenants.ts';
 
 export class MemoryRecords implements Records {
@@ -47,6 +48,10 @@ export class MemoryRecords implements Records {
     (event) => this.events.put([event]),
   );
   readonly events = new MemoryEvents(() => this.#turn());
+  readonly schedules = new MemorySchedules(
+    () => this.#turn(),
+    (id) => (this.#sandboxes.get(id)?.settled ?? 'deleted') !== 'deleted',
+  );
   readonly calls = new MemoryCalls(() => this.#turn());
   readonly audit = new MemoryAudit(
     () => this.#turn(),
@@ -160,7 +165,8 @@ export class MemoryRecords implements Records {
       const { outcome } = this.#operations.get(end.operationId) ?? { outcome: null };
       return outcome === null || outcome === 'superseded' ? null : now;
     }
-    const content = end.settled === 'deleted' ? { env: {}, metadata: {}, crash: null } : {};
+    const content = end.settled === 'deleted' ? { env: {}, metadata: {}, crash: null, wakeAt: null } : {};
+    const isWoken = end.settled === 'running' && now.wakeAt !== null && now.wakeAt <= end.at;
     const after: RecordedSandbox = {
       ...now,
       settled: end.settled,
@@ -168,9 +174,11 @@ export class MemoryRecords implements Records {
       operationId: null,
       ...end.changes,
       ...content,
+      ...(isWoken ? { wakeAt: null } : {}),
       updatedAt: end.at,
     };
     this.#sandboxes.set(after.id, after);
+    if (end.settled === 'deleted') this.schedules.dropOf(after.id);
     const taken = end.points.filter(({ id }) => this.#snapshots.get(id)?.state === 'taking');
     this.events.put(eventsOfEnd(now, end, taken));
     this.#endJournal(end.operationId, end.outcome, end.errorCode, end.at);
@@ -203,13 +211,25 @@ export class MemoryRecords implements Records {
     return paginate(asked, page, (one) => one.startedAt);
   }
 
-  async updateSandbox(id: SandboxId, changes: Pick<RecordedSandbox, 'pauseAfterMs'>, at: Date) {
+  async updateSandbox(id: SandboxId, changes: Parameters<Records['updateSandbox']>[1], at: Date) {
     await this.#turn();
     const now = this.#sandboxes.get(id);
     if (now === undefined || now.settled === 'deleted') return null;
     const after = { ...now, ...changes, updatedAt: at };
     this.#sandboxes.set(id, after);
     return after;
+  }
+
+  async sandboxesToWake(at: Date, limit: number) {
+    const timeOf = ({ wakeAt }: RecordedSandbox) => wakeAt?.getTime() ?? Number.POSITIVE_INFINITY;
+    const due = (await this.allSandboxes()).filter((one) => timeOf(one) <= at.getTime());
+    return due.sort((a, b) => timeOf(a) - timeOf(b)).slice(0, limit);
+  }
+
+  async wakeMet(id: SandboxId, wakeAt: Date) {
+    await this.#turn();
+    const now = this.#sandboxes.get(id);
+    if (now?.wakeAt?.getTime() === wakeAt.getTime()) this.#sandboxes.set(id, { ...now, wakeAt: null });
   }
 
   async settle({ seen, settled, changes, at }: Finding): Promise<boolean> {

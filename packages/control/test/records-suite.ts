@@ -42,6 +42,7 @@ function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
     env: { A: 'ä"\\' },
     metadata: { team: 'x' },
     pauseAfterMs: 600_000,
+    wakeAt: null,
     forkedFrom: null,
     operationId: operationId(),
     by: null,

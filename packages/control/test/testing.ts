@@ -2,4 +2,5 @@
 export { callsSuite } from './calls-suite.ts';
 export { MemoryRecords } from './memory-records.ts';
 export { recordsSuite } from './records-suite.ts';
+export { schedulesSuite } from './schedules-suite.ts';
 export { tenantsSuite } from './tenants-suite.ts';

@@ -31,6 +31,8 @@ export const ACTIONS = {
   'sandbox.use': 'project',
   'sandbox.change': 'project',
   'sandbox.delete': 'project',
+  'schedule.read': 'project',
+  'schedule.manage': 'project',
   'snapshot.read': 'project',
   'snapshot.take': 'project',
   'snapshot.delete': 'project',
@@ -61,6 +63,7 @@ const READS = [
   'operation.read',
   'event.read',
   'sandbox.read',
+  'schedule.read',
   'snapshot.read',
 ] as const;
 
@@ -73,6 +76,7 @@ export const ROLE_ACTIONS: Readonly<Record<Role, readonly Action[]>> = {
     'sandbox.use',
     'sandbox.change',
     'sandbox.delete',
+    'schedule.manage',
     'snapshot.take',
     'snapshot.delete',
   ],

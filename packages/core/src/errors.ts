@@ -127,9 +127,10 @@ export const ERRORS = {
   limit_reached: {
     status: 409,
     retry: 'later',
-    title: 'A limit of the organisation is reached',
+    title: 'A limit is reached',
     nextStep:
-      'Pause or delete what is not needed; who runs the installation can raise the limit. GET /v1/limits shows it.',
+      'Pause or delete what is not needed; who runs the installation can raise limits of the organisation. GET /v1/limits ' +
+      'shows them.',
   },
   insufficient_memory: {
     status: 503,

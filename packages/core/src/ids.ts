@@ -19,6 +19,8 @@ const PREFIXES = {
   organisation: 'org',
   project: 'prj',
   audit: 'aud',
+  schedule: 'sch',
+  run: 'run',
 } as const;
 
 export type IdKind = keyof typeof PREFIXES;
@@ -31,6 +33,8 @@ export type OperationId = Id<'operation'>;
 export type ProcessId = Id<'process'>;
 export type ApiKeyId = Id<'apiKey'>;
 export type OrganisationId = Id<'organisation'>;
+export type ScheduleId = Id<'schedule'>;
+export type RunId = Id<'run'>;
 export type AuditId = Id<'audit'>;
 export type ProjectId = Id<'project'>;
 

@@ -15,4 +15,5 @@ export * from './ports/guest-files.ts';
 export * from './ports/node.ts';
 export * from './ports/runtime.ts';
 export * from './ports/vault.ts';
+export * from './schedule.ts';
 export * from './size.ts';

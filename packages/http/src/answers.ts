@@ -54,6 +54,15 @@ export const ANSWERS: Answers = {
 
   ...FILE_ANSWERS,
 
+  createSchedule: async ({ useCases, caller, input }) => ({ body: await useCases.createSchedule(caller, input) }),
+  listSchedules: async ({ useCases, caller, input }) => ({ body: await useCases.listSchedules(caller, input) }),
+  getSchedule: async ({ useCases, caller, input }) => ({ body: await useCases.getSchedule(caller, input) }),
+  updateSchedule: async ({ useCases, caller, input }) => ({ body: await useCases.updateSchedule(caller, input) }),
+  deleteSchedule: async ({ useCases, caller, input }) => {
+    await useCases.deleteSchedule(caller, input);
+    return {};
+  },
+
   pauseSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.pauseSandbox(caller, input) }),
   resumeSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.resumeSandbox(caller, input) }),
   takeSnapshot: async ({ useCases, caller, input }) => ({ body: await useCases.takeSnapshot(caller, input) }),

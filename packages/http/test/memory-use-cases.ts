@@ -171,9 +171,10 @@ export class MemoryUseCases extends NoTenants implements UseCases {
     return { now: null, history: [] };
   }
 
-  async updateSandbox(_caller: Caller, { id, idle }: Input<'updateSandbox'>): Promise<Sandbox> {
+  async updateSandbox(_caller: Caller, { id, idle, wakeAt }: Input<'updateSandbox'>): Promise<Sandbox> {
     const stored = this.#get(id);
-    stored.sandbox = { ...stored.sandbox, idle };
+    const asked = { ...(idle === undefined ? {} : { idle }), ...(wakeAt === undefined ? {} : { wakeAt }) };
+    stored.sandbox = { ...stored.sandbox, ...asked };
     return stored.sandbox;
   }
 
@@ -480,6 +481,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       metadata,
       crash: null,
       idle: { pauseAfterMs: 600_000 },
+      wakeAt: null,
     };
     const stored: Stored = { sandbox, env, files: new FakeFiles() };
     this.sandboxes.set(sandbox.id, stored);

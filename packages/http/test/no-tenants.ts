@@ -23,6 +23,21 @@ export class NoTenants {
   getMetrics(): Promise<never> {
     return refuse();
   }
+  createSchedule(): Promise<never> {
+    return refuse();
+  }
+  listSchedules(): Promise<never> {
+    return refuse();
+  }
+  getSchedule(): Promise<never> {
+    return refuse();
+  }
+  updateSchedule(): Promise<never> {
+    return refuse();
+  }
+  deleteSchedule(): Promise<never> {
+    return refuse();
+  }
   listProjects(): Promise<never> {
     return refuse();
   }

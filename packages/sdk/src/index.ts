@@ -64,7 +64,9 @@ export {
   type SandboxMetrics,
   type Snapshot,
   type SnapshotOptions,
+  type UpdateOptions,
 } from './sandbox.ts';
+export type { Schedule, ScheduleChanges, ScheduledExec, ScheduleOptions, Schedules } from './schedules.ts';
 export type { CallOptions, ConnectionOptions } from './transport.ts';
 export type { WatchEvent } from './watch.ts';
 export type { Xattrs } from './xattrs.ts';

@@ -29,6 +29,7 @@ import {
 import { type FileContent, Files } from './files.ts';
 import { type InputOptions, writeInput } from './input.ts';
 import { listPages } from './platform.ts';
+import { Schedules } from './schedules.ts';
 import { type CallOptions, type ConnectionOptions, Transport } from './transport.ts';
 
 export type { SandboxFields, SandboxMetrics, Snapshot };
@@ -54,6 +55,15 @@ export interface CreateOptions extends ConnectionOptions, CallOptions {
   readonly metadata?: Readonly<Record<string, string>>;
   /** When it is paused because nobody uses it; default: after 10 minutes without use or work. */
   readonly idle?: IdlePolicy;
+  /** When it is woken, once, if it is paused then. */
+  readonly wakeAt?: Date | string;
+}
+
+/** What is left out stays. */
+export interface UpdateOptions extends CallOptions {
+  readonly idle?: IdlePolicy;
+  /** Null: it is not woken by itself. */
+  readonly wakeAt?: Date | string | null;
 }
 
 export interface ListOptions extends ConnectionOptions, CallOptions {
@@ -92,6 +102,8 @@ export class ForkError extends AggregateError {
 
 export class Sandbox implements AsyncDisposable {
   readonly files: Files;
+  /** Times at which it is woken again and again. */
+  readonly schedules: Schedules;
   readonly #transport: Transport;
   readonly #path: string;
   #fields: SandboxFields;
@@ -101,6 +113,7 @@ export class Sandbox implements AsyncDisposable {
     this.#fields = fields;
     this.#path = `/v1/sandboxes/${fields.id}`;
     this.files = new Files(transport, this.#path);
+    this.schedules = new Schedules(transport, this.#path);
   }
 
   /**
@@ -110,9 +123,9 @@ export class Sandbox implements AsyncDisposable {
    * Errors: `template_unknown`, `size_impossible`, `name_taken`, `insufficient_memory`, `insufficient_space`, …
    */
   static async create(options: CreateOptions = {}): Promise<Sandbox> {
-    const { template, snapshot, name, size, env, metadata, idle, signal } = options;
+    const { template, snapshot, name, size, env, metadata, idle, wakeAt, signal } = options;
     const transport = new Transport(options);
-    const json = { template, snapshot: referenceOf(snapshot), name, size, env, metadata, idle };
+    const json = { template, snapshot: referenceOf(snapshot), name, size, env, metadata, idle, wakeAt };
     const fields = await transport.json<SandboxFields>({ method: 'POST', path: '/v1/sandboxes', json, signal });
     return new Sandbox(transport, fields);
   }
@@ -260,9 +273,10 @@ export class Sandbox implements AsyncDisposable {
     return kept;
   }
 
-  /** Changes when it is paused as idle. */
-  async update({ idle, signal }: CallOptions & { readonly idle: IdlePolicy }): Promise<this> {
-    this.#fields = await this.#transport.json({ method: 'PATCH', path: this.#path, json: { idle }, signal });
+  /** Changes when it is paused as idle, or woken. */
+  async update({ idle, wakeAt, signal }: UpdateOptions): Promise<this> {
+    const json = { idle, wakeAt: wakeAt instanceof Date ? wakeAt.toISOString() : wakeAt };
+    this.#fields = await this.#transport.json({ method: 'PATCH', path: this.#path, json, signal });
     return this;
   }
 

@@ -95,11 +95,14 @@ class FakeProcess {
 
 export class FakeProcesses {
   #all = new Map<ProcessId, FakeProcess>();
+  readonly #used = new Set<ProcessId>();
   #lastPid = 100;
 
   run(guest: FakeGuestState, command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent> {
+    if (this.#used.has(command.processId)) throw new AppError('name_taken', 'The process id was used before.');
     const process = new FakeProcess(command, ++this.#lastPid);
     const answer = answerTo(guest, command);
+    this.#used.add(command.processId);
     this.#all.set(command.processId, process);
     process.print(Buffer.from(answer.output));
     if (answer.exit !== null) process.finish({ exit: answer.exit, timedOut: false, oom: false });

@@ -18,6 +18,7 @@ import {
   type RecordedSandbox,
   type RecordedSnapshot,
   type Records,
+  type ScheduleRecords,
   type TenantRecords,
 } from '@space/control';
 import {
@@ -38,6 +39,7 @@ import { appendAudit, PostgresAudit } from './postgres-audit.ts';
 import { PostgresCalls } from './postgres-calls.ts';
 import { appendEvents, PostgresEvents } from './postgres-events.ts';
 import { reserve } from './postgres-limits.ts';
+import { PostgresSchedules } from './postgres-schedules.ts';
 import { PostgresTenants } from './postgres-tenants.ts';
 import { changesOf, operationOf, rowOfBy, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
 import type { Tables } from './schema.ts';
@@ -51,6 +53,7 @@ class PostgresRecords implements Records {
   readonly calls: CallRecords;
   readonly audit: AuditRecords;
   readonly events: EventRecords;
+  readonly schedules: ScheduleRecords;
   readonly #db: Kysely<Tables>;
   readonly #load: Database['load'];
 
@@ -61,6 +64,7 @@ class PostgresRecords implements Records {
     this.calls = new PostgresCalls(db);
     this.audit = new PostgresAudit(db);
     this.events = new PostgresEvents(db);
+    this.schedules = new PostgresSchedules(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
@@ -203,6 +207,7 @@ class PostgresRecords implements Records {
         .updateTable('sandboxes')
         .set({ ...changesOf(end.changes), ...content, settled: end.settled, updated_at: end.at })
         .set({ operation: null, operation_id: null })
+        .set({ wake_at: sql<Date | null>`case when ${isMet(end)} then null else wake_at end` })
         .where('id', '=', end.sandboxId)
         .where('epoch', '=', end.epoch)
         .where('operation_id', '=', end.operationId)
@@ -218,6 +223,7 @@ class PostgresRecords implements Records {
       for (const point of end.points) if (await upsertSnapshot(tx, point)) taken.push(point);
       await appendEvents(tx, eventsOfEnd(sandboxOf(before), end, taken));
       await dropSnapshots(tx, end.dropped, end.at);
+      if (end.settled === 'deleted') await tx.deleteFrom('schedules').where('sandbox_id', '=', row.id).execute();
       // Read again: what was dropped may have been its head.
       return sandboxOf(await tx.selectFrom('sandboxes').selectAll().where('id', '=', row.id).executeTakeFirstOrThrow());
     });
@@ -257,16 +263,34 @@ class PostgresRecords implements Records {
     });
   }
 
-  updateSandbox(id: SandboxId, { pauseAfterMs }: Pick<RecordedSandbox, 'pauseAfterMs'>, at: Date) {
+  updateSandbox(id: SandboxId, { pauseAfterMs, wakeAt }: Parameters<Records['updateSandbox']>[1], at: Date) {
     return translated(async () => {
       const row = await this.#db
         .updateTable('sandboxes')
-        .set({ pause_after_ms: pauseAfterMs, updated_at: at })
+        .set({
+          ...(pauseAfterMs === undefined ? {} : { pause_after_ms: pauseAfterMs }),
+          ...(wakeAt === undefined ? {} : { wake_at: wakeAt }),
+          updated_at: at,
+        })
         .where('id', '=', id)
         .where('settled', '<>', 'deleted')
         .returningAll()
         .executeTakeFirst();
       return row === undefined ? null : sandboxOf(row);
+    });
+  }
+
+  sandboxesToWake(at: Date, limit: number): Promise<readonly RecordedSandbox[]> {
+    return translated(async () => {
+      const due = this.#db.selectFrom('sandboxes').selectAll().where('wake_at', '<=', at);
+      return (await due.orderBy('wake_at').limit(limit).execute()).map(sandboxOf);
+    });
+  }
+
+  wakeMet(id: SandboxId, wakeAt: Date): Promise<void> {
+    return translated(async () => {
+      const update = this.#db.updateTable('sandboxes').set({ wake_at: null }).where('id', '=', id);
+      await update.where('wake_at', '=', wakeAt).execute();
     });
   }
 
@@ -376,7 +400,7 @@ class PostgresRecords implements Records {
 const TOMBSTONE = { env: '{}', metadata: '{}', crash_detail: null, crash_at: null };
 
 function rowOfNewSandbox(sandbox: NewSandbox) {
-  const { projectId, by: _, operationId, forkedFrom, at, size, env, metadata, pauseAfterMs, ...rest } = sandbox;
+  const { projectId, by: _, operationId, forkedFrom, at, size, env, metadata, pauseAfterMs, wakeAt, ...rest } = sandbox;
   return {
     ...rest,
     project_id: projectId,
@@ -384,6 +408,7 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     env: JSON.stringify(env),
     metadata: JSON.stringify(metadata),
     pause_after_ms: pauseAfterMs,
+    wake_at: wakeAt,
     settled: 'absent' as const,
     operation: 'create' as const,
     operation_id: operationId,
@@ -396,6 +421,11 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     created_at: at,
     updated_at: at,
   };
+}
+
+/** Whether an operation has ended with what a set time asks for. */
+function isMet({ settled, at }: OperationEnd) {
+  return settled === 'deleted' ? sql`true` : settled === 'running' ? sql`wake_at <= ${at}` : sql`false`;
 }
 
 /** A status is what `statusOf` says of a state: the states that have it are found by asking it of each. */

@@ -1,4 +1,4 @@
-import { callsSuite, recordsSuite, tenantsSuite } from '@space/control/testing';
+import { callsSuite, recordsSuite, schedulesSuite, tenantsSuite } from '@space/control/testing';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import { sql } from 'kysely';
 import { afterAll, beforeAll } from 'vitest';
@@ -24,7 +24,9 @@ afterAll(async () => {
 }, 60_000);
 
 const open = async () => {
-  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events`.execute(database.db);
+  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs`.execute(
+    database.db,
+  );
   await sql`update event_floor set tx = 0, number = 0`.execute(database.db);
   await sql`delete from projects where id <> ${DEFAULT_PROJECT}`.execute(database.db);
   await sql`delete from organisations where id <> ${DEFAULT_ORGANISATION}`.execute(database.db);
@@ -34,3 +36,4 @@ const open = async () => {
 recordsSuite('in PostgreSQL', open);
 tenantsSuite('in PostgreSQL', open);
 callsSuite('in PostgreSQL', open);
+schedulesSuite('in PostgreSQL', open);

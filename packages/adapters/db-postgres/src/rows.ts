@@ -35,6 +35,7 @@ export function sandboxOf(row: SandboxRow): RecordedSandbox {
     env: row.env,
     metadata: row.metadata,
     pauseAfterMs: row.pause_after_ms,
+    wakeAt: row.wake_at,
     settled: row.settled,
     operation: row.operation,
     operationId: row.operation_id as OperationId | null,

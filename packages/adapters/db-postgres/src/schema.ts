@@ -1,7 +1,15 @@
 /** The tables as Kysely sees them, and the migrations that make them. A migration that has been released is never edited. */
 
-import type { EventKind, OperationInput, Outcome, RecordedSnapshot, SnapshotTimings } from '@space/control';
-import type { Action, ErrorCode, Operation, Role, Settled, Size } from '@space/core';
+import type {
+  EventKind,
+  OperationInput,
+  Outcome,
+  RecordedSnapshot,
+  RunOutcome,
+  ScheduledCommand,
+  SnapshotTimings,
+} from '@space/control';
+import type { Action, CatchUp, ErrorCode, Operation, ProcessEnd, Role, Settled, Size } from '@space/core';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import type { ColumnType, Generated, Insertable, Selectable } from 'kysely';
 import { sql } from 'kysely';
@@ -19,6 +27,7 @@ export interface SandboxTable {
   env: Json<Record<string, string>>;
   metadata: Json<Record<string, string>>;
   pause_after_ms: number | null;
+  wake_at: Date | null;
   settled: Settled;
   operation: Operation | null;
   operation_id: string | null;
@@ -141,6 +150,34 @@ interface EventTable {
   error_code: ErrorCode | null;
 }
 
+interface ScheduleTable {
+  id: string;
+  project_id: string;
+  sandbox_id: string;
+  cron: string;
+  time_zone: string;
+  exec: ColumnType<ScheduledCommand | null, string | null, string | null>;
+  catch_up: CatchUp;
+  enabled: boolean;
+  next_run_at: Date | null;
+  created_at: Date;
+  updated_at: Date;
+}
+
+interface ScheduleRunTable {
+  id: string;
+  schedule_id: string;
+  sandbox_id: string;
+  due_at: Date;
+  claimed_at: Date;
+  process_id: string | null;
+  started_at: Date | null;
+  ended_at: Date | null;
+  outcome: RunOutcome | null;
+  process_end: ColumnType<ProcessEnd | null, string | null, string | null>;
+  error_code: ErrorCode | null;
+}
+
 export interface Tables {
   sandboxes: SandboxTable;
   snapshots: SnapshotTable;
@@ -152,6 +189,8 @@ export interface Tables {
   event_floor: { tx: number; number: number };
   organisations: OrganisationTable;
   projects: ProjectTable;
+  schedules: ScheduleTable;
+  schedule_runs: ScheduleRunTable;
 }
 
 export type SandboxRow = Selectable<SandboxTable>;
@@ -389,6 +428,49 @@ export const MIGRATIONS: Record<string, Migration> = {
   '0008_idle': {
     async up(db) {
       await sql`alter table sandboxes add column pause_after_ms integer default 600000`.execute(db);
+    },
+  },
+  '0009_schedules': {
+    async up(db) {
+      await sql`alter table sandboxes add column wake_at timestamptz(3)`.execute(db);
+      await sql`create index sandboxes_wake on sandboxes (wake_at) where wake_at is not null`.execute(db);
+      await sql`
+        create table schedules (
+          id text collate "C" primary key,
+          project_id text not null references projects (id),
+          sandbox_id text not null references sandboxes (id),
+          cron text not null,
+          time_zone text not null,
+          exec jsonb,
+          catch_up text not null,
+          enabled boolean not null,
+          next_run_at timestamptz(3),
+          created_at timestamptz(3) not null,
+          updated_at timestamptz(3) not null
+        )`.execute(db);
+      await sql`create index schedules_sandbox on schedules (sandbox_id, created_at, id)`.execute(db);
+      await sql`create index schedules_due on schedules (next_run_at) where next_run_at is not null`.execute(db);
+      await sql`
+        create table schedule_runs (
+          id text collate "C" primary key,
+          schedule_id text not null references schedules (id) on delete cascade,
+          sandbox_id text not null,
+          due_at timestamptz(3) not null,
+          claimed_at timestamptz(3) not null,
+          process_id text,
+          started_at timestamptz(3),
+          ended_at timestamptz(3),
+          outcome text,
+          process_end jsonb,
+          error_code text,
+          check ((ended_at is null) = (outcome is null))
+        )`.execute(db);
+      await sql`create index schedule_runs_schedule on schedule_runs (schedule_id, claimed_at desc, id desc)`.execute(
+        db,
+      );
+      await sql`create index schedule_runs_in_progress on schedule_runs (schedule_id) where ended_at is null`.execute(
+        db,
+      );
     },
   },
 };

@@ -57,6 +57,8 @@ export const processId = idOf('process', 'prc').meta({ description: 'Id of a pro
 export const organisationId = idOf('organisation', 'org').meta({ description: 'Id of an organisation.' });
 export const projectId = idOf('project', 'prj').meta({ description: 'Id of a project.' });
 export const operationId = idOf('operation', 'opn').meta({ description: 'Id of an operation.' });
+export const scheduleId = idOf('schedule', 'sch').meta({ description: 'Id of a schedule.' });
+export const runId = idOf('run', 'run').meta({ description: 'Id of a run of a schedule.' });
 export const auditId = idOf('audit', 'aud').meta({ description: 'Id of a record of the audit.' });
 export const apiKeyId = idOf('apiKey', 'key').meta({ description: 'Id of an API key; not the key itself.' });
 

@@ -9,5 +9,6 @@ export * from './operation.ts';
 export * from './platform.ts';
 export * from './problem.ts';
 export * from './sandbox.ts';
+export * from './schedule.ts';
 export * from './snapshot.ts';
 export * from './tenants.ts';

@@ -22,8 +22,8 @@ export const operation = z
     requestId: z.string().nullable().meta({
       description: 'The request that began it (X-Request-Id of its answer); null: the platform itself.',
     }),
-    cause: z.literal('idle').nullable().meta({
-      description: 'Why the platform did it by itself: the sandbox was idle.',
+    cause: z.enum(['idle', 'wake_at', 'schedule']).nullable().meta({
+      description: 'Why the platform did it by itself: the sandbox was idle, or its time to wake had come.',
     }),
     state: operationState,
     startedAt: timestamp,

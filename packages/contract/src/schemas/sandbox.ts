@@ -65,6 +65,12 @@ export const idle = z
   })
   .meta({ id: 'IdlePolicy' });
 
+const wakeAt = timestamp.nullable().meta({
+  description:
+    'When it is woken, if it is paused then; a paused guest has no timers. Cleared once it has run at that time or after. ' +
+    'One that crashed is not woken. Not copied by a fork, nor put back by a rewind. Null: never.',
+});
+
 const sandboxShape = {
   id: sandboxId,
   name: name.nullable(),
@@ -87,6 +93,7 @@ const sandboxShape = {
   updatedAt: timestamp,
   metadata,
   idle,
+  wakeAt,
   crash: z
     .strictObject({ detail: z.string(), at: timestamp })
     .nullable()
@@ -111,6 +118,7 @@ export const createSandboxBody = z
     env: env.exactOptional().meta({ description: 'Environment of every command that the API runs in it.' }),
     metadata: metadata.exactOptional().meta({ description: 'Your own labels; never seen by the sandbox.' }),
     idle: idle.exactOptional().meta({ description: 'Left out: paused after 10 minutes.' }),
+    wakeAt: wakeAt.exactOptional(),
   })
   .refine(
     (body) => body.snapshot === undefined || (body.template === undefined && body.size === undefined),
@@ -121,7 +129,9 @@ export const createSandboxBody = z
     not: { required: ['snapshot'], anyOf: [{ required: ['template'] }, { required: ['size'] }] },
   });
 
-export const updateSandboxBody = z.strictObject({ idle }).meta({ id: 'UpdateSandbox' });
+export const updateSandboxBody = z
+  .strictObject({ idle: idle.exactOptional(), wakeAt: wakeAt.exactOptional() })
+  .meta({ id: 'UpdateSandbox', description: 'What is left out stays.' });
 
 export const listSandboxesQuery = z.strictObject({ ...page, status: sandboxStatus.exactOptional() });
 
