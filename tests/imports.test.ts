@@ -14,6 +14,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   '@space/contract': ['@space/core'],
   '@space/control': ['@space/core', '@space/contract'],
   '@space/node': ['@space/core'],
+  '@space/link': ['@space/core'],
   '@space/http': ['@space/core', '@space/contract'],
   // Types only: the SDK has no runtime dependencies.
   '@space/sdk': ['@space/contract'],

@@ -18,15 +18,10 @@ export const OPERATION = [
   'wrong_state',
   'operation_in_progress',
   'superseded',
+  'link_lost',
 ] as const satisfies readonly ErrorCode[];
 
 /** What reaching into a sandbox can answer; a paused one is woken first. */
-export const USE = [
-  ...OPERATION,
-  ...START,
-  'vm_lost',
-  'agent_lost',
-  'link_lost',
-] as const satisfies readonly ErrorCode[];
+export const USE = [...OPERATION, ...START, 'vm_lost', 'agent_lost'] as const satisfies readonly ErrorCode[];
 
 export const WAKES = 'Wakes a paused sandbox.';

@@ -10,7 +10,12 @@ import { SCHEDULE_ROUTES } from './schedule-routes.ts';
 import * as schemas from './schemas/index.ts';
 
 /** What any route can answer, beside the protocol's own errors. */
-export const COMMON_ERRORS = ['bad_request', 'unavailable', 'internal'] as const satisfies readonly ErrorCode[];
+export const COMMON_ERRORS = [
+  'bad_request',
+  'unavailable',
+  'node_unavailable',
+  'internal',
+] as const satisfies readonly ErrorCode[];
 
 export const ROUTES = {
   createSandbox: {
@@ -31,6 +36,7 @@ export const ROUTES = {
       'template_unknown',
       'size_impossible',
       'not_found',
+      'link_lost',
       'name_taken',
       'superseded',
       'boot_failed',

@@ -74,8 +74,8 @@ export class Nursery {
 }
 
 /** Throws `template_unknown`. */
-export function checkTemplate(node: NodePort, template: string): void {
-  const known = node.templates().map(({ name }) => name);
+export async function checkTemplate(node: NodePort, template: string): Promise<void> {
+  const known = (await node.templates()).map(({ name }) => name);
   if (known.includes(template)) return;
   throw new AppError('template_unknown', {
     detail: `There is no template "${template}"; there is ${known.map((name) => `"${name}"`).join(', ') || 'none yet'}.`,

@@ -3,7 +3,7 @@
  * on the same records goes on where an earlier one died.
  */
 import type { UseCases } from '@space/contract';
-import type { LifeEnd, SandboxId } from '@space/core';
+import { AppError, type LifeEnd, type SandboxId } from '@space/core';
 import { ActivityLog } from './activity.ts';
 import { type Identity, identify } from './api-keys.ts';
 import { Audit } from './audit.ts';
@@ -40,8 +40,11 @@ const CLOSE_TIMEOUT_MS = 20_000;
 const TIDY_MS = 1_000;
 
 export interface Control extends UseCases {
-  /** Reconciles once, then at intervals and when VMs end. Throws when the records or the node do not answer. */
-  start(): Promise<ReconcileReport>;
+  /**
+   * Reconciles once, then at intervals, when VMs end, and when the node is back. Throws when the records do not answer;
+   * a node that does not answer yet is waited for in the background, and the report is null.
+   */
+  start(): Promise<ReconcileReport | null>;
   /** Pauses a sandbox of whatever project, for the platform itself. */
   pauseUnasked(id: SandboxId): Promise<void>;
   /** Refuses new operations, and waits for those in flight for at most 20 s; the next start ends the rest. */
@@ -188,7 +191,7 @@ class Watch {
   #timer: NodeJS.Timeout | undefined;
   readonly #sampling: Repeated;
   readonly #clockwork: Repeated;
-  #unsubscribe: (() => void) | undefined;
+  #unsubscribe: readonly (() => void)[] = [];
 
   constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver, rounds: Rounds) {
     this.#rounds = rounds;
@@ -201,9 +204,17 @@ class Watch {
     this.#clockwork = repeated(CLOCK_EVERY_MS, () => rounds.lookAtClock(), 'what is due could not be looked up');
   }
 
-  async start(): Promise<ReconcileReport> {
-    this.#unsubscribe = this.#ports.node.onLifeEnded((end) => this.#inBackground(this.#lifeEnded(end)));
-    const report = await this.#reconciler.reconcile();
+  async start(): Promise<ReconcileReport | null> {
+    const { node, logger } = this.#ports;
+    this.#unsubscribe = [
+      node.onLifeEnded((end) => this.#inBackground(this.#lifeEnded(end))),
+      node.onBack(() => this.#inBackground(this.#reconciler.reconcile())),
+    ];
+    const report = await this.#reconciler.reconcile().catch((err: unknown) => {
+      if (!(err instanceof AppError) || err.code !== 'node_unavailable') throw err;
+      logger.warn({ err }, 'the node does not answer yet');
+      return null;
+    });
     this.#timer = setInterval(() => {
       // A round that is not over yet is this round.
       if (this.#busy.size > 0) return;
@@ -217,7 +228,7 @@ class Watch {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    this.#unsubscribe?.();
+    for (const unsubscribe of this.#unsubscribe) unsubscribe();
     const ended = [this.#sampling.stop(), this.#clockwork.stop()];
     await this.#driver.close(CLOSE_TIMEOUT_MS);
     await Promise.allSettled([...this.#busy, ...ended]);

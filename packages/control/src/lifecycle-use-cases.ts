@@ -59,7 +59,7 @@ export class LifecycleUseCases {
       return viewSandbox(await this.#bearOne(birth, caller).finally(() => this.#pins.unpin(id)));
     }
     const template = input.template ?? DEFAULT_TEMPLATE;
-    checkTemplate(this.#ports.node, template);
+    await checkTemplate(this.#ports.node, template);
     const { limits } = await this.#ports.node.capabilities();
     const size = checkSize(input.size ?? {}, limits);
     return viewSandbox(await this.#bearOne({ ...own, template, size, vault: DEFAULT_VAULT, forkedFrom: null }, caller));

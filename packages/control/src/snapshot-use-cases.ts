@@ -53,7 +53,7 @@ export class SnapshotUseCases {
   }
 
   async listTemplates(_caller: Caller, _input: Input<'listTemplates'>): Promise<TemplateList> {
-    const templates = this.#machinery.ports.node.templates();
+    const templates = await this.#machinery.ports.node.templates();
     return { templates: templates.map(({ name, ready }) => ({ name, ready: [...ready] })) };
   }
 
@@ -71,7 +71,7 @@ export class SnapshotUseCases {
       check('database', 'The database does not answer.', () => records.ping()),
       check('node', 'The node does not answer.', () => node.capabilities()),
       check('templates', 'No template is imported yet.', async () => {
-        if (node.templates().length === 0) throw new AppError('unavailable', 'No template is imported yet.');
+        if ((await node.templates()).length === 0) throw new AppError('unavailable', 'No template is imported yet.');
       }),
     ]);
     return { ready: checks.every((one) => one.ready), checks };
@@ -97,6 +97,10 @@ async function check(name: string, missing: string, probe: () => Promise<unknown
   } catch (thrown) {
     // What went wrong may name paths and addresses; readiness is shown to anybody.
     const { code } = asAppError(thrown);
-    return { name, ready: false, detail: code === 'unavailable' ? missing : `${missing} (${code})` };
+    return {
+      name,
+      ready: false,
+      detail: code === 'unavailable' || code === 'node_unavailable' ? missing : `${missing} (${code})`,
+    };
   }
 }

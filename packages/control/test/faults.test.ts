@@ -308,7 +308,7 @@ describe('a restart', () => {
     const lost = new World();
     Object.assign(lost, { node: stranger.node, records: ours });
     const report = await lost.newControl().start();
-    expect(report.unknown).toEqual([strange.id]);
+    expect(report?.unknown).toEqual([strange.id]);
     expect(stranger.node.sandboxIds()).toContain(strange.id);
     const kept = await lost.get(id);
     expect(kept.status).toBe('crashed');

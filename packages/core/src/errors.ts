@@ -295,6 +295,12 @@ export const ERRORS = {
     title: 'The platform is not ready',
     nextStep: 'Repeat the call in a few seconds; GET /readyz says what is missing.',
   },
+  node_unavailable: {
+    status: 503,
+    retry: 'later',
+    title: 'The node that runs the sandbox does not answer',
+    nextStep: 'Repeat the call in a few seconds; sandboxes run on meanwhile. GET /readyz says when the node is back.',
+  },
   internal: {
     status: 500,
     retry: 'later',

@@ -74,7 +74,7 @@ export function createNode(options: NodeOptions): Node {
   return {
     ...createOrders(state),
     ...guestCalls((sandboxId) => usableLife(state, sandboxId)),
-    templates: () => ready.status(),
+    templates: async () => ready.status(),
     async ensureReady(vault, template, size) {
       return ready.ensure(ledger.vault(vault), template, size);
     },
@@ -86,6 +86,8 @@ export function createNode(options: NodeOptions): Node {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
+    // It is never away from who holds it.
+    onBack: () => () => undefined,
     async capabilities() {
       return {
         ...options.facts,

@@ -83,6 +83,13 @@ export class Ledger {
     }
   }
 
+  /** Returns when no order on the sandbox is under way or waits for its turn. */
+  async settled(sandboxId: SandboxId): Promise<void> {
+    for (let entry = this.#entries.get(sandboxId); entry && entry.waiting > 0; entry = this.#entries.get(sandboxId)) {
+      await entry.tail;
+    }
+  }
+
   checkEpoch(sandboxId: SandboxId, epoch: number): void {
     const highest = this.#entries.get(sandboxId)?.announcedEpoch ?? 0;
     if (epoch < highest) {

@@ -55,6 +55,8 @@ export function createOrders(state: NodeState): Orders {
     destroy: alone(destroy),
     deletePoint: (vault, snapshotId) => ledger.vault(vault).deletePoint(snapshotId),
     async inspect(sandboxId) {
+      // One that whoever gave it no longer waits for may still be under way: what is real is what it leaves.
+      await ledger.settled(sandboxId);
       const held = ledger.find(sandboxId);
       if (held === undefined) throw new AppError('not_found', `This node holds no sandbox ${sandboxId}.`);
       return inspected(state, held);

@@ -1,7 +1,7 @@
 /** The orders that change a sandbox, and every step that each takes: the axes of the fault matrices. */
 import type { SandboxId, SnapshotId } from '@space/core';
 import { expect } from 'vitest';
-import { type MEMORY_KINDS, makeWorld, type World } from './world.ts';
+import { makeWorld, type World, type WorldKind } from './world.ts';
 
 export interface Order {
   readonly name: string;
@@ -32,8 +32,8 @@ async function paused(world: World, sandbox: SandboxId): Promise<SnapshotId> {
 }
 
 /** Which steps the order takes: each once per occurrence. */
-export async function stepsOf(order: Order, memory: (typeof MEMORY_KINDS)[number]): Promise<[string, number][]> {
-  await using world = await makeWorld(memory);
+export async function stepsOf(order: Order, kind: WorldKind): Promise<[string, number][]> {
+  await using world = await makeWorld(kind);
   const sandbox = await world.create();
   const point = await order.prepare(world, sandbox);
   const before = world.faults.steps.length;

@@ -5,12 +5,12 @@
 import type { SandboxId, SnapshotId } from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { expectClean, ORDERS, type Order, skip, stepsOf } from './each-step.ts';
-import { MEMORY_KINDS, makeWorld, type World } from './world.ts';
+import { makeWorld, WORLD_KINDS, type World } from './world.ts';
 
-describe.each(MEMORY_KINDS)('a fault at any step, memory %s', (memory) => {
+describe.each(WORLD_KINDS)('a fault at any step, memory $memory, reached $reached', (kind) => {
   it.each(ORDERS)('of $name', async (order) => {
-    for (const [step, nth] of await stepsOf(order, memory)) {
-      await using world = await makeWorld(memory);
+    for (const [step, nth] of await stepsOf(order, kind)) {
+      await using world = await makeWorld(kind);
       const sandbox = await world.create();
       const point = await order.prepare(world, sandbox);
       skip(world, step, nth);

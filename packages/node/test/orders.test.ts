@@ -1,10 +1,10 @@
 import { DEFAULT_VAULT, newId, type SandboxId } from '@space/core';
 import { describe, expect, it } from 'vitest';
-import { MEMORY_KINDS, makeWorld, type World } from './world.ts';
+import { makeWorld, WORLD_KINDS, type World } from './world.ts';
 
-describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => {
+describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $reached', (kind) => {
   it('creates a sandbox as a copy of the ready snapshot, under its own name', async () => {
-    await using world = await makeWorld(memory);
+    await using world = await makeWorld(kind);
     const [a, b] = [await world.create(), await world.create()];
     expect(await world.run(a, 'hostname')).toBe(a.replace('_', '-'));
     expect(await world.run(b, 'hostname')).toBe(b.replace('_', '-'));
@@ -12,7 +12,7 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
   });
 
   it('brings memory and disk back after a pause, any number of times', async () => {
-    await using world = await makeWorld(memory);
+    await using world = await makeWorld(kind);
     const sandbox = await world.create();
     for (let cycle = 0; cycle < 20; cycle++) {
       await world.run(sandbox, `set cycle ${cycle}`);
@@ -27,7 +27,7 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
   });
 
   it('forks are apart from each other, from the source, and from the deletion of either', async () => {
-    await using world = await makeWorld(memory);
+    await using world = await makeWorld(kind);
     const source = await world.create();
     await world.run(source, 'set who source');
     const point = await world.snapshot(source);
@@ -42,7 +42,7 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
   });
 
   it('rewinds in place, and the rewind can be undone', async () => {
-    await using world = await makeWorld(memory);
+    await using world = await makeWorld(kind);
     const sandbox = await world.create();
     await world.run(sandbox, 'set at one');
     const one = await world.snapshot(sandbox);
@@ -56,7 +56,7 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
   });
 
   it('says that a VM was lost, and starts again from a point or from the disk', async () => {
-    await using world = await makeWorld(memory);
+    await using world = await makeWorld(kind);
     const sandbox = await world.create();
     const ends: string[] = [];
     world.node.onLifeEnded((end) => ends.push(end.sandboxId));
@@ -64,7 +64,7 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
     await write(world, sandbox, '/f', 'on disk');
     vmOf(world).die();
     await expect(world.run(sandbox, 'get at')).rejects.toMatchObject({ code: 'vm_lost' });
-    expect(ends).toEqual([sandbox]);
+    await expect.poll(() => ends).toEqual([sandbox]);
     expect((await world.node.inspect(sandbox)).real).toBe('crashed');
     await world.start(sandbox, 'crashed', 2);
     expect(await read(world, sandbox, '/f')).toBe('on disk');
@@ -73,7 +73,7 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
   });
 
   it('refuses an order whose epoch was overtaken, and a delete overtakes what is under way', async () => {
-    await using world = await makeWorld(memory);
+    await using world = await makeWorld(kind);
     const sandbox = await world.create();
     const held = world.faults.holdNext('vault.flush');
     const snapshot = world.snapshot(sandbox);
@@ -87,7 +87,7 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
   });
 
   it('never revives a deleted sandbox by an order that comes late', async () => {
-    await using world = await makeWorld(memory);
+    await using world = await makeWorld(kind);
     const sandbox = await world.create();
     const lateEpoch = world.epoch();
     const from = await world.snapshot(await world.create());
@@ -99,7 +99,7 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
   });
 
   it('refuses a point that another machine took, by what is missing, and loses nothing', async () => {
-    await using world = await makeWorld(memory);
+    await using world = await makeWorld(kind);
     const sandbox = await world.create();
     await world.run(sandbox, 'set at one');
     const point = await world.pause(sandbox);
@@ -114,7 +114,7 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
   });
 
   it('starts a command that comes while processes are frozen once they are thawed', async () => {
-    await using world = await makeWorld(memory);
+    await using world = await makeWorld(kind);
     const sandbox = await world.create();
     const vm = vmOf(world);
     vm.state.frozen = true;
@@ -125,8 +125,25 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
     expect(await output).toBe(sandbox.replace('_', '-'));
   });
 
+  it('says what is real once the order that is under way has ended', async () => {
+    await using world = await makeWorld(kind);
+    const sandbox = await world.create();
+    const held = world.faults.holdNext('vault.flush');
+    const pause = world.pause(sandbox);
+    await held.reached;
+    let answered = false;
+    const inspected = world.node.inspect(sandbox).finally(() => {
+      answered = true;
+    });
+    expect((await world.node.inspectAll()).map(({ real }) => real)).toEqual(['running']);
+    expect(answered).toBe(false);
+    held.letGo();
+    const point = await pause;
+    expect(await inspected).toMatchObject({ real: 'paused', head: point });
+  });
+
   it('promises no memory that it does not have', async () => {
-    await using world = await makeWorld(memory, 100);
+    await using world = await makeWorld(kind, 100);
     const first = await world.create();
     await world.create();
     await expect(world.create()).rejects.toMatchObject({ code: 'insufficient_memory' });
@@ -135,7 +152,7 @@ describe.each(MEMORY_KINDS)('a node whose runtime keeps memory %s', (memory) => 
   });
 
   it('says what a life takes without a word to its guest, and of a paused sandbox that there is nothing', async () => {
-    await using world = await makeWorld(memory);
+    await using world = await makeWorld(kind);
     const sandbox = await world.create();
     const usage = await world.node.usage(sandbox);
     expect(usage).toMatchObject({ lifeId: (await world.node.inspect(sandbox)).life });

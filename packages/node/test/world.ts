@@ -1,10 +1,11 @@
-/** A node on fakes, in a temporary folder, with the short forms that the tests speak in. */
+/** A node on fakes, in a temporary folder, reached as it is or over the link; with the short forms that the tests speak in. */
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   type Chance,
   DEFAULT_VAULT,
+  type NodePort,
   newId,
   type ProcessEvent,
   type SandboxId,
@@ -12,16 +13,20 @@ import {
   type Size,
   type SnapshotId,
 } from '@space/core';
-import { createNode, type Node } from '@space/node';
+import { connectNode, type RemoteNode, type Service, serveNode } from '@space/link';
+import { createNode } from '@space/node';
 import { connectFakeGuest, FakeRuntime, FakeVault, Faults, realClock, seededChance } from '@space/testkit';
 
 /** The fake vault copies whole files. */
 const TINY: Size = { vcpus: 1, memoryMib: 1, diskMib: 1 };
 
-export const MEMORY_KINDS = ['in_place', 'written'] as const;
+export const WORLD_KINDS = (['in_place', 'written'] as const).flatMap((memory) =>
+  (['itself', 'over the link'] as const).map((reached) => ({ memory, reached })),
+);
+export type WorldKind = (typeof WORLD_KINDS)[number];
 
 export interface World extends AsyncDisposable {
-  node: Node;
+  node: NodePort;
   readonly faults: Faults;
   readonly runtime: FakeRuntime;
   readonly chance: Chance;
@@ -40,13 +45,16 @@ export interface World extends AsyncDisposable {
   leftovers(): Promise<{ lives: string[]; staging: string[]; alive: string[] }>;
 }
 
-export async function makeWorld(memory: 'in_place' | 'written', memoryMib = 100_000): Promise<World> {
+export async function makeWorld({ memory, reached }: WorldKind, memoryMib = 100_000): Promise<World> {
   const folder = await mkdtemp(join(tmpdir(), 'space-node-'));
   const image = join(folder, 'base.img');
   await writeFile(image, '{}');
   const faults = new Faults();
   const chance = seededChance(7);
   const runtime = new FakeRuntime(memory, faults);
+  const socketPath = join(folder, 'link');
+  let service: Service | null = null;
+  let remote: RemoteNode | null = null;
   const open = async (vmmBuild = 'fake-1') => {
     const node = createNode({
       runtime: new FakeRuntime(memory, faults, runtime.alive, { vmmBuild }),
@@ -66,7 +74,13 @@ export async function makeWorld(memory: 'in_place' | 'written', memoryMib = 100_
       },
     });
     await node.open();
-    return node;
+    if (reached === 'itself') return node;
+    // A daemon that dies takes its connections with it; who gives orders stays, and finds the next one.
+    await service?.close();
+    service = await serveNode({ node, socketPath, onUnexpected: () => undefined });
+    remote ??= connectNode({ socketPath });
+    await remote.whenUp(AbortSignal.timeout(5_000));
+    return remote;
   };
   let epoch = 0;
   const vault = DEFAULT_VAULT;
@@ -113,6 +127,8 @@ export async function makeWorld(memory: 'in_place' | 'written', memoryMib = 100_
       return { lives: await entries('lives'), staging: await entries('staging'), alive: [...runtime.alive.keys()] };
     },
     async [Symbol.asyncDispose]() {
+      await remote?.close();
+      await service?.close();
       await rm(folder, { recursive: true, force: true });
     },
   };

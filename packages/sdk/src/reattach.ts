@@ -12,6 +12,7 @@ export interface Position {
 const INTERRUPTIONS: ReadonlySet<SpaceErrorCode> = new Set([
   'link_lost',
   'unavailable',
+  'node_unavailable',
   'unreachable',
   'operation_in_progress',
 ]);

@@ -68,8 +68,8 @@ interface FakeSandbox {
   size: Size;
   template: string;
   life: FakeLife | null;
-  /** The disk that a life left when it ended unasked. */
-  crashed: FakeGuestState | null;
+  /** What a life left when it ended unasked: its name and its disk. */
+  crashed: { readonly lifeId: LifeId; readonly guest: FakeGuestState } | null;
 }
 
 export class FakeNode implements NodePort {
@@ -106,7 +106,7 @@ export class FakeNode implements NodePort {
   crash(sandboxId: SandboxId, detail = 'the VM process was killed'): void {
     const sandbox = this.#get(sandboxId);
     const life = this.#life(sandboxId);
-    sandbox.crashed = life.guest;
+    sandbox.crashed = { lifeId: life.lifeId, guest: life.guest };
     life.processes.lose(new AppError('vm_lost', detail));
     this.#endLife(sandbox);
     for (const listener of this.#listeners) listener({ sandboxId, lifeId: life.lifeId, detail });
@@ -126,7 +126,7 @@ export class FakeNode implements NodePort {
     };
   }
 
-  templates(): readonly TemplateStatus[] {
+  async templates(): Promise<readonly TemplateStatus[]> {
     return [{ name: 'base', ready: [{ size: DEFAULT_SIZE, state: 'ready', step: 'ready', progress: 1 }] }];
   }
 
@@ -147,7 +147,7 @@ export class FakeNode implements NodePort {
     this.#checkEpoch(order);
     const known = this.#sandboxes.get(order.sandboxId);
     if (known?.life) throw new AppError('wrong_state', 'It runs already.');
-    const guest = order.from === 'crashed' ? known?.crashed?.rebooted() : this.#point(order.from).guest.copy();
+    const guest = order.from === 'crashed' ? known?.crashed?.guest.rebooted() : this.#point(order.from).guest.copy();
     if (guest === undefined) throw new AppError('wrong_state', 'There is no disk of an ended life.');
     const life = this.#newLife(guest);
     this.#sandboxes.set(order.sandboxId, {
@@ -235,6 +235,10 @@ export class FakeNode implements NodePort {
   onLifeEnded(listener: (end: LifeEnd) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  onBack(): () => void {
+    return () => undefined;
   }
 
   async *exec(sandboxId: SandboxId, command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent> {
@@ -372,8 +376,9 @@ export class FakeNode implements NodePort {
 
   #inspect(sandboxId: SandboxId): InspectedSandbox {
     const { epoch, generation, head, life, crashed } = this.#get(sandboxId);
+    const lifeId = (life ?? crashed)?.lifeId ?? null;
     const real = life !== null ? 'running' : crashed !== null ? 'crashed' : 'paused';
-    return { vault: DEFAULT_VAULT, sandboxId, real, epoch, generation, head, life: life?.lifeId ?? null };
+    return { vault: DEFAULT_VAULT, sandboxId, real, epoch, generation, head, life: lifeId };
   }
 
   /** No two points are of one instant. */

@@ -28,7 +28,7 @@ export type NodeFiles = {
 export interface NodePort extends NodeFiles {
   capabilities(): Promise<NodeCapabilities>;
   /** Templates with the state of their ready snapshots, newest step included. */
-  templates(): readonly TemplateStatus[];
+  templates(): Promise<readonly TemplateStatus[]>;
   /** The ready snapshot of (vault, template, size), built on first use (tens of seconds). Concurrent calls share one build. */
   ensureReady(vault: VaultName, template: string, size: Size): Promise<SnapshotId>;
 
@@ -44,14 +44,16 @@ export interface NodePort extends NodeFiles {
   destroy(order: DestroyOrder): Promise<void>;
   deletePoint(vault: VaultName, snapshotId: SnapshotId): Promise<void>;
 
-  /** What is real now. */
+  /** What is real, once no order on the sandbox is under way. */
   inspect(sandboxId: SandboxId): Promise<InspectedSandbox>;
   /** Every sandbox that the node holds. */
   inspectAll(): Promise<readonly InspectedSandbox[]>;
   /** What its life takes now, as the host sees it; null when none runs. Nothing is asked of the guest. */
   usage(sandboxId: SandboxId): Promise<LifeUsage | null>;
-  /** Called when a VM ended unasked. Returns a function that unsubscribes. */
+  /** Called when a VM ended unasked; perhaps twice for one, and late when the node was away. Returns a function that unsubscribes. */
   onLifeEnded(listener: (end: LifeEnd) => void): () => void;
+  /** Called when the node answers (again): what became of orders before that is to be found out. Returns as above. */
+  onBack(listener: () => void): () => void;
 
   exec(sandboxId: SandboxId, command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent>;
   attach(sandboxId: SandboxId, at: OutputPosition, signal?: AbortSignal): AsyncIterable<ProcessEvent>;

@@ -1,0 +1,39 @@
+/**
+ * How a method goes over a line. The client's first frame is the call: the method and its arguments. Then:
+ *
+ *     call, read, abortable   ◄ reply
+ *     stream                  ◄ item … end
+ *     download                ◄ reply, body … end
+ *     upload                  ► body … end   ◄ reply
+ *
+ * A failure may come in place of any answer and is the last frame. Who closes the line early gives the call up: the other
+ * side's signal aborts. `read` are calls that change nothing, or nothing more when they are repeated.
+ */
+export type CallKind = 'call' | 'read' | 'abortable' | 'stream' | 'download' | 'upload';
+
+export type Calls = Readonly<Record<string, CallKind>>;
+
+/** What a method of a port must be to go over a line as that kind. */
+export type KindOf<F> = F extends (...args: infer A) => infer R
+  ? R extends AsyncIterable<unknown>
+    ? 'stream'
+    : R extends Promise<{ readonly body: AsyncIterable<Uint8Array> }>
+      ? 'download'
+      : R extends Promise<unknown>
+        ? Extract<A[number], AsyncIterable<Uint8Array>> extends never
+          ? Extract<A[number], AbortSignal> extends never
+            ? 'call' | 'read'
+            : 'abortable'
+          : 'upload'
+        : never
+  : never;
+
+/** What the first frame holds. */
+export interface CallHead {
+  readonly method: string;
+  /** Without signal and body. */
+  readonly args: readonly unknown[];
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: methods of any port are called by what the table says of them.
+export type Method = (...args: any[]) => unknown;

@@ -1,0 +1,204 @@
+/** The side that asks: a line for each call, and one way to say how it ended. */
+import { connect, type Socket } from 'node:net';
+import { AppError } from '@space/core';
+import { sendBody } from './bodies.ts';
+import type { CallKind, Method } from './calls.ts';
+import { failureFrom } from './failure.ts';
+import { FRAME, type Frame, type FrameKind, Line } from './line.ts';
+import { packValue, unpackValue } from './values.ts';
+
+/** What the errors of a broken line call the other side. */
+export interface Peer {
+  readonly socketPath: string;
+  /** The error of a call that was not begun, or may be repeated. */
+  readonly unreachable: (cause: unknown) => AppError;
+  /** The error of a call that was cut: what it did is not known. */
+  readonly lost: (cause: unknown) => AppError;
+}
+
+export class Dialer {
+  readonly #peer: Peer;
+  readonly #open = new Set<Exchange>();
+
+  constructor(peer: Peer) {
+    this.#peer = peer;
+  }
+
+  /** A method that is carried out on the other side. */
+  method(name: string, kind: CallKind): Method {
+    switch (kind) {
+      case 'call':
+      case 'read':
+      case 'abortable':
+        return (...args) => this.#once(name, kind, args);
+      case 'stream':
+        return (...args) => this.#stream(name, args);
+      case 'download':
+        return (...args) => this.#download(name, args);
+      case 'upload':
+        return (...args) => this.#upload(name, args);
+    }
+  }
+
+  /** Gives up all calls that are open: the other side does not answer. */
+  hangUp(): void {
+    for (const exchange of this.#open) exchange.lose();
+  }
+
+  async #once(name: string, kind: CallKind, given: readonly unknown[]): Promise<unknown> {
+    const { args, signal } = withoutSignal(given);
+    const exchange = this.#begin(signal, kind === 'read');
+    try {
+      await exchange.call(name, args);
+      return unpackValue((await exchange.expect(FRAME.reply)).payload);
+    } catch (thrown) {
+      throw exchange.explain(thrown);
+    } finally {
+      exchange.end();
+    }
+  }
+
+  async *#stream(name: string, given: readonly unknown[]): AsyncGenerator<unknown, void> {
+    const { args, signal } = withoutSignal(given);
+    const exchange = this.#begin(signal);
+    try {
+      await exchange.call(name, args);
+      for (;;) {
+        const frame = await exchange.expect(FRAME.item, FRAME.end);
+        if (frame.kind === FRAME.end) return;
+        yield unpackValue(frame.payload);
+      }
+    } catch (thrown) {
+      throw exchange.explain(thrown);
+    } finally {
+      exchange.end();
+    }
+  }
+
+  async #download(name: string, given: readonly unknown[]): Promise<unknown> {
+    const { args, signal } = withoutSignal(given);
+    const exchange = this.#begin(signal);
+    try {
+      await exchange.call(name, args);
+      const reply = unpackValue((await exchange.expect(FRAME.reply)).payload) as object;
+      return { ...reply, body: downloaded(exchange) };
+    } catch (thrown) {
+      const failure = exchange.explain(thrown);
+      exchange.end();
+      throw failure;
+    }
+  }
+
+  async #upload(name: string, given: readonly unknown[]): Promise<unknown> {
+    const { args: all, signal } = withoutSignal(given);
+    const body = all.at(-1) as AsyncIterable<Uint8Array>;
+    const exchange = this.#begin(signal);
+    let broken: { readonly thrown: unknown } | undefined;
+    try {
+      await exchange.call(name, all.slice(0, -1));
+      // The answer may come before the whole body is sent: the line is closed then, and the sending ends.
+      sendBody(exchange.line, body).catch((thrown: unknown) => {
+        broken = { thrown };
+        exchange.line.close();
+      });
+      return unpackValue((await exchange.expect(FRAME.reply)).payload);
+    } catch (thrown) {
+      throw broken === undefined ? exchange.explain(thrown) : broken.thrown;
+    } finally {
+      exchange.end();
+    }
+  }
+
+  #begin(signal: AbortSignal | undefined, repeatable = false): Exchange {
+    const exchange = new Exchange(this.#peer, signal, repeatable);
+    this.#open.add(exchange);
+    exchange.line.onGone(() => this.#open.delete(exchange));
+    return exchange;
+  }
+}
+
+async function* downloaded(exchange: Exchange): AsyncGenerator<Uint8Array, void> {
+  try {
+    for (;;) {
+      const frame = await exchange.expect(FRAME.body, FRAME.end);
+      if (frame.kind === FRAME.end) return;
+      yield frame.payload;
+    }
+  } catch (thrown) {
+    throw exchange.explain(thrown);
+  } finally {
+    exchange.end();
+  }
+}
+
+/** One call on its line. */
+class Exchange {
+  readonly line: Line;
+  readonly #peer: Peer;
+  readonly #signal: AbortSignal | undefined;
+  readonly #repeatable: boolean;
+  readonly #connected: Promise<void>;
+  #begun = false;
+
+  constructor(peer: Peer, signal: AbortSignal | undefined, repeatable: boolean) {
+    signal?.throwIfAborted();
+    this.#peer = peer;
+    this.#signal = signal;
+    this.#repeatable = repeatable;
+    const socket = connect(peer.socketPath);
+    this.line = new Line(socket);
+    this.#connected = connected(socket);
+    this.#connected.catch(() => undefined);
+    signal?.addEventListener('abort', this.#onAbort);
+  }
+
+  async call(method: string, args: readonly unknown[]): Promise<void> {
+    await this.#connected;
+    this.#begun = true;
+    await this.line.send(FRAME.call, packValue({ method, args }));
+  }
+
+  /** The next frame of one of the kinds; throws the failure that came in its place. */
+  async expect(...kinds: readonly FrameKind[]): Promise<Frame> {
+    const frame = await this.line.read();
+    if (frame === undefined) throw new Error('the other side ended');
+    if (frame.kind === FRAME.failure) throw failureFrom(unpackValue(frame.payload));
+    if (!kinds.some((kind) => kind === frame.kind)) throw new Error(`a frame of kind ${frame.kind} came out of turn`);
+    return frame;
+  }
+
+  /** What to throw for what was thrown. */
+  explain(thrown: unknown): unknown {
+    if (this.#signal?.aborted) return this.#signal.reason;
+    if (thrown instanceof AppError) return thrown;
+    return this.#begun && !this.#repeatable ? this.#peer.lost(thrown) : this.#peer.unreachable(thrown);
+  }
+
+  lose(): void {
+    this.line.close();
+  }
+
+  end(): void {
+    this.#signal?.removeEventListener('abort', this.#onAbort);
+    this.line.close();
+  }
+
+  readonly #onAbort = (): void => this.line.close();
+}
+
+function connected(socket: Socket): Promise<void> {
+  return new Promise((resolve, reject) => {
+    socket.once('connect', resolve);
+    socket.once('error', reject);
+    socket.once('close', () => reject(new Error('the connection was closed')));
+  });
+}
+
+/** Optional arguments at the end that are left out do not travel, and neither does the signal. */
+function withoutSignal(given: readonly unknown[]): { args: readonly unknown[]; signal: AbortSignal | undefined } {
+  const last = given.at(-1);
+  const signal = last instanceof AbortSignal ? last : undefined;
+  const args = signal === undefined ? [...given] : given.slice(0, -1);
+  while (args.length > 0 && args.at(-1) === undefined) args.pop();
+  return { args, signal };
+}

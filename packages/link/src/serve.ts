@@ -1,0 +1,130 @@
+/** The side that answers: takes lines, and carries out one call on each. */
+import { chmod, rm } from 'node:fs/promises';
+import { createServer, type Server } from 'node:net';
+import { AppError } from '@space/core';
+import { receiveBody, sendBody } from './bodies.ts';
+import type { CallHead, CallKind, Calls, Method } from './calls.ts';
+import { describeFailure } from './failure.ts';
+import { FRAME, Line } from './line.ts';
+import { packValue, unpackValue } from './values.ts';
+
+/** From connecting to the whole call frame. */
+const CALL_WITHIN_MS = 10_000;
+const MAX_LINES = 4_096;
+/** Who may connect: the owner and the group of the folder that the socket lies in. */
+const SOCKET_MODE = 0o660;
+
+export interface ServedCalls {
+  readonly socketPath: string;
+  readonly calls: Calls;
+  readonly methods: Readonly<Record<string, Method>>;
+  /** Throws when the arguments are none that the method can be called with. */
+  readonly check?: (method: string, args: readonly unknown[]) => void;
+  /** Told of errors that are no part of the catalogue. */
+  readonly onUnexpected: (thrown: unknown, method: string) => void;
+}
+
+export interface Service {
+  /** Refuses new calls and ends those that are open. */
+  close(): Promise<void>;
+}
+
+export async function serveCalls(served: ServedCalls): Promise<Service> {
+  const lines = new Set<Line>();
+  const server = createServer((socket) => {
+    const line = new Line(socket);
+    lines.add(line);
+    line.onGone(() => lines.delete(line));
+    void answer(line, served);
+  });
+  server.maxConnections = MAX_LINES;
+  // Of a process that is gone: nobody listens on it.
+  await rm(served.socketPath, { force: true });
+  await listen(server, served.socketPath);
+  await chmod(served.socketPath, SOCKET_MODE);
+  return {
+    async close() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      for (const line of lines) line.close();
+      await closed;
+    },
+  };
+}
+
+async function listen(server: Server, path: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(path, resolve);
+  });
+}
+
+async function answer(line: Line, served: ServedCalls): Promise<void> {
+  const gone = new AbortController();
+  line.onGone(() => gone.abort(new AppError('link_lost', 'The caller is gone.')));
+  let method = '';
+  try {
+    const head = await readHead(line);
+    if (head === undefined) return line.close();
+    method = head.method;
+    const kind = Object.hasOwn(served.calls, method) ? served.calls[method] : undefined;
+    const run = served.methods[method];
+    if (kind === undefined || run === undefined) throw new AppError('bad_request', `There is no call "${method}".`);
+    served.check?.(method, head.args);
+    await carryOut(line, kind, run, head.args, gone.signal);
+  } catch (thrown) {
+    if (!(thrown instanceof AppError) && !line.gone) served.onUnexpected(thrown, method);
+    await line.send(FRAME.failure, packValue(describeFailure(thrown)));
+  }
+  line.finish();
+  line.discard();
+}
+
+async function readHead(line: Line): Promise<CallHead | undefined> {
+  const late = setTimeout(() => line.close(), CALL_WITHIN_MS);
+  try {
+    const frame = await line.read();
+    if (frame === undefined) return undefined;
+    if (frame.kind !== FRAME.call) throw new AppError('bad_request', 'The first frame is no call.');
+    const { method, args } = unpackValue(frame.payload) as Partial<CallHead>;
+    if (typeof method !== 'string' || !Array.isArray(args))
+      throw new AppError('bad_request', 'The call has no method.');
+    return { method, args };
+  } finally {
+    clearTimeout(late);
+  }
+}
+
+async function carryOut(
+  line: Line,
+  kind: CallKind,
+  run: Method,
+  args: readonly unknown[],
+  signal: AbortSignal,
+): Promise<void> {
+  switch (kind) {
+    case 'call':
+    case 'read':
+      // What was asked is carried out to its end, also when nobody waits for the answer.
+      return line.send(FRAME.reply, packValue(await run(...args)));
+    case 'abortable':
+      line.discard();
+      return line.send(FRAME.reply, packValue(await run(...args, signal)));
+    case 'stream': {
+      line.discard();
+      for await (const item of run(...args, signal) as AsyncIterable<unknown>) {
+        if (line.gone) return;
+        await line.send(FRAME.item, packValue(item));
+      }
+      return line.send(FRAME.end);
+    }
+    case 'download': {
+      line.discard();
+      const { body, ...reply } = (await run(...args, signal)) as { readonly body: AsyncIterable<Uint8Array> };
+      await line.send(FRAME.reply, packValue(reply));
+      await sendBody(line, body);
+      return;
+    }
+    case 'upload':
+      return line.send(FRAME.reply, packValue(await run(...args, receiveBody(line), signal)));
+  }
+}
