@@ -116,6 +116,7 @@ export const ROUTES = {
     description:
       'The stream ends with `exited`, or with `error` when the end of the command is not known; a stream that ends ' +
       'otherwise was cut. Closing the connection ends the stream and leaves the command running: it can be attached to. ' +
+      'Repeated with its idempotency key, the call attaches to the command that it started. ' +
       WAKES,
     params: schemas.sandboxParams,
     query: nothing,

@@ -1,5 +1,5 @@
 /** How sandboxes come into being: recorded first, all or none, then started from a point. */
-import { AppError, asAppError, type NodePort, newId, type SnapshotId } from '@space/core';
+import { AppError, asAppError, type NodePort, newId, type SandboxId, type SnapshotId } from '@space/core';
 import { succeeded } from './conclude.ts';
 import type { Driver } from './driver.ts';
 import type { GatedCaller } from './gated-caller.ts';
@@ -22,15 +22,29 @@ export class Nursery {
     this.#driver = driver;
   }
 
+  /** Runs `work` with memory reserved for so many sandboxes to be. Throws `insufficient_memory` when it is not there for all. */
+  async withMemory<T>(count: number, memoryMib: number, work: (ids: readonly SandboxId[]) => Promise<T>): Promise<T> {
+    const { node, chance, logger } = this.#ports;
+    const ids = Array.from({ length: count }, () => newId('sandbox', chance));
+    await node.reserveMemory(ids.map((sandboxId) => ({ sandboxId, memoryMib })));
+    try {
+      return await work(ids);
+    } finally {
+      await node
+        .releaseMemory(ids)
+        .catch((err: unknown) => logger.warn({ err }, 'memory that no start took up is not free yet'));
+    }
+  }
+
   /** Throws when nothing could be recorded; else one result per birth, in order. */
-  async bear(births: readonly Birth[], caller: GatedCaller): Promise<readonly Born[]> {
+  async bear(births: readonly Birth[], caller: GatedCaller, ids: readonly SandboxId[] = []): Promise<readonly Born[]> {
     this.#driver.checkOpen();
     const { records, chance, clock } = this.#ports;
     const at = new Date(clock.now());
-    const recorded = births.map((birth): NewSandbox => {
+    const recorded = births.map((birth, index): NewSandbox => {
       return {
         ...birth,
-        id: newId('sandbox', chance),
+        id: ids[index] ?? newId('sandbox', chance),
         operationId: newId('operation', chance),
         by: caller.asker,
         at,

@@ -66,11 +66,14 @@ export function createControl(ports: ControlPorts): Control {
   const nursery = new Nursery(ports, driver);
   const keys = new KeyWatch(ports);
   const audit = new Audit(ports);
-  const retracer = new Retracer(ports, (orphan) => reconciler.recover(orphan));
-  const calls = new IdempotentCalls(ports, (name, operations) => retracer.retrace(name, operations));
+  const retracer = new Retracer(ports, {
+    recover: (orphan) => reconciler.recover(orphan),
+    forkMore: (caller, reference, from, count) => sandboxes.forkMore(caller, reference, from, count),
+  });
+  const calls = new IdempotentCalls(ports, (name, call, operations) => retracer.retrace(name, call, operations));
   const activity = new ActivityLog(ports.clock);
   const machinery = { ports, activity, driver, effects, nursery, pins };
-  const sandboxes = new LifecycleUseCases(machinery);
+  const sandboxes: LifecycleUseCases = new LifecycleUseCases(machinery);
   const idlePauses = new IdlePauses(machinery, sandboxes);
   const setWakes = new SetWakes(machinery);
   const scheduleRuns = new ScheduleRuns(machinery);

@@ -64,7 +64,7 @@ export class Gate {
       try {
         passage.check();
         const { inner } = passage;
-        const work = async () => useCase(inner, ...rest);
+        const work = async (callSeed?: string) => useCase({ ...inner, callSeed }, ...rest);
         const result = await (takesIdempotencyKey(route) ? this.#calls.once(name, inner, rest[0], work) : work());
         await passage.record({ result });
         return result;

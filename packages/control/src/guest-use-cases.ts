@@ -1,6 +1,16 @@
 /** The use-cases of commands in a sandbox. All but the list of processes wake a paused one. */
+import { createHash } from 'node:crypto';
 import { type Input, SHELL_ARGV, SIGNALS, type StartedProcess } from '@space/contract';
-import { AppError, type GuestCommand, type GuestProcess, newId, type ProcessEvent, type ProcessId } from '@space/core';
+import {
+  AppError,
+  type GuestCommand,
+  type GuestProcess,
+  type NodePort,
+  newId,
+  type ProcessEvent,
+  type ProcessId,
+  type SandboxId,
+} from '@space/core';
 import { Awake } from './awake.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { IdempotentCalls } from './idempotency.ts';
@@ -28,7 +38,7 @@ export class GuestUseCases {
 
   async startProcess(caller: GatedCaller, input: Input<'startProcess'>): Promise<StartedProcess> {
     // Leaving the stream leaves the command running.
-    for await (const event of this.#run(caller, input)) {
+    for await (const event of this.#run(caller, input, this.#processIdOf(caller.callSeed))) {
       if (event.kind === 'started') return { processId: event.processId, pid: event.pid };
     }
     throw new AppError('agent_lost', 'A command began without being started.');
@@ -66,24 +76,41 @@ export class GuestUseCases {
     );
   }
 
-  #run(caller: GatedCaller, input: Input<'exec'>): AsyncIterable<ProcessEvent> {
+  /** A guest starts an id once: what a process of ours that died had started already is attached to. */
+  #run(caller: GatedCaller, input: Input<'exec'>, processId: ProcessId): AsyncIterable<ProcessEvent> {
     const { ports, activity } = this.#machinery;
     return this.#awake.stream(caller, input.id, (sandbox, signal) => {
-      const processId = newId('process', ports.chance);
       if (input.keepAwake === true) activity.keepAwake(sandbox.id, processId);
-      return ports.node.exec(sandbox.id, commandOf(sandbox, input, processId), signal);
+      return startOrAttach(ports.node, sandbox.id, commandOf(sandbox, input, processId), signal);
     });
   }
 
-  /** A repetition of the call is told that the command was started, and which process it is: it can be attached to. */
+  /** Of a call that has a key, whoever carries it out, so that it is started once. */
+  #processIdOf(callSeed: string | undefined): ProcessId {
+    if (callSeed === undefined) return newId('process', this.#machinery.ports.chance);
+    const digest = createHash('sha256').update(callSeed).digest();
+    return newId('process', { bytes: (count) => digest.subarray(0, count) });
+  }
+
+  /** Of a process that the call started before, from its first output on. */
+  async *#again(caller: GatedCaller, id: string, processId: ProcessId): AsyncGenerator<ProcessEvent, void> {
+    try {
+      yield* this.attachProcess(caller, { id, processId, stdoutOffset: 0, stderrOffset: 0 });
+    } catch (cause) {
+      if (!(cause instanceof AppError) || cause.code !== 'not_found') throw cause;
+      const detail = `The call started ${processId}, and the sandbox does not know it any more.`;
+      throw new AppError('already_started', { detail, facts: { processId } }, { cause });
+    }
+  }
+
   async *#execOnce(caller: GatedCaller, input: Input<'exec'>): AsyncGenerator<ProcessEvent, void> {
-    const { before, started } = await this.#calls.begin('exec', caller, input);
+    const { before, seed, started } = await this.#calls.begin('exec', caller, input);
     if (before !== null) {
       const { processId } = before as { readonly processId: ProcessId };
-      throw new AppError('already_started', { detail: `The call started ${processId}.`, facts: { processId } });
+      return yield* this.#again(caller, input.id, processId);
     }
     try {
-      for await (const event of this.#run(caller, input)) {
+      for await (const event of this.#run(caller, input, this.#processIdOf(seed))) {
         if (event.kind === 'started') started.resolve({ processId: event.processId });
         yield event;
       }
@@ -94,6 +121,21 @@ export class GuestUseCases {
       started.reject(new AppError('link_lost', 'The stream was closed before the command started.'));
     }
   }
+}
+
+/** The events of a command from its start on, also of one that was started before under the same id. */
+export async function* startOrAttach(
+  node: NodePort,
+  sandboxId: SandboxId,
+  command: GuestCommand,
+  signal: AbortSignal,
+): AsyncGenerator<ProcessEvent, void> {
+  try {
+    return yield* node.exec(sandboxId, command, signal);
+  } catch (thrown) {
+    if (!(thrown instanceof AppError) || thrown.code !== 'name_taken') throw thrown;
+  }
+  yield* node.attach(sandboxId, { processId: command.processId, stdoutOffset: 0, stderrOffset: 0 }, signal);
 }
 
 /** What the guest is asked to start. */

@@ -7,18 +7,21 @@
  *          ├─ other input ───────► idempotency_conflict
  *          ├─ answered ──────────► the answer
  *          ├─ under way here ────► the same answer, when it is there
- *          └─ its process died ──► the end of the operations that it began ─► what they did, or carry out anew
+ *          └─ its process died ──► the end of the operations that it began ─► what they did, the rest of it done now;
+ *                                                                            or carry out anew
  * ```
  *
  * What is kept of a failure: one that followed upon an operation and would not go away by repeating the call. All others
  * changed nothing that a repetition could do twice, and are not kept.
  */
 import { createHash } from 'node:crypto';
-import type { Caller, RouteName } from '@space/contract';
+import type { RouteName } from '@space/contract';
 import { AppError, asAppError, type ErrorCode } from '@space/core';
 import type { RecordedCall } from './call-records.ts';
+import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedOperation } from './records.ts';
+import type { RepeatedCall } from './retrace.ts';
 import { retryUnavailable } from './retry.ts';
 
 /** How long an answer is kept, and how many of one caller. */
@@ -35,6 +38,7 @@ interface UnderWay {
 /** What a call that its process left behind has done, when it has done it; undefined: it is to be carried out anew. */
 export type Retrace = (
   name: RouteName,
+  call: RepeatedCall,
   operations: readonly RecordedOperation[],
 ) => Promise<{ readonly result: unknown } | undefined>;
 
@@ -61,8 +65,13 @@ export class IdempotentCalls {
     this.#retrace = retrace;
   }
 
-  /** Without a key, the call is simply carried out. */
-  async once<T>(name: RouteName, caller: Caller, input: unknown, carryOut: () => Promise<T>): Promise<T> {
+  /** Without a key, the call is simply carried out. `seed` is the same for all that carry it out, one after another. */
+  async once<T>(
+    name: RouteName,
+    caller: GatedCaller,
+    input: unknown,
+    carryOut: (seed?: string) => Promise<T>,
+  ): Promise<T> {
     const { idempotencyKey, requestId } = caller;
     if (idempotencyKey === undefined) return carryOut();
     const call: RecordedCall = {
@@ -78,7 +87,9 @@ export class IdempotentCalls {
     const key = `${call.apiKeyId} ${idempotencyKey}`;
     for (;;) {
       const here = this.#underWay.get(key);
-      if (here === undefined) return this.#track(key, call, caller, this.#claim(name, call, carryOut));
+      if (here === undefined) {
+        return this.#track(key, call, caller, this.#claim(name, { caller, input }, call, carryOut));
+      }
       if (here.digest !== call.digest) throw conflict(call);
       try {
         return (await here.work) as T;
@@ -90,15 +101,15 @@ export class IdempotentCalls {
   }
 
   /** Before a stream begins: null, and then `started` must be called with what a repetition is told; or that. */
-  async begin(name: RouteName, caller: Caller, input: unknown) {
+  async begin(name: RouteName, caller: GatedCaller, input: unknown) {
     const started = Promise.withResolvers<unknown>();
     started.promise.catch(() => undefined);
-    const told = Promise.withResolvers<unknown>();
-    void this.once(name, caller, input, () => {
-      told.resolve(null);
+    const told = Promise.withResolvers<{ readonly before: unknown; readonly seed?: string | undefined }>();
+    void this.once(name, caller, input, (seed) => {
+      told.resolve({ before: null, seed });
       return started.promise;
-    }).then(told.resolve, told.reject);
-    return { before: await told.promise, started };
+    }).then((before) => told.resolve({ before }), told.reject);
+    return { ...(await told.promise), started };
   }
 
   async dropOld(): Promise<void> {
@@ -106,7 +117,7 @@ export class IdempotentCalls {
     await this.#ports.records.calls.dropOld(before, KEPT_PER_CALLER);
   }
 
-  async #track<T>(key: string, { digest }: RecordedCall, { signal }: Caller, work: Promise<T>): Promise<T> {
+  async #track<T>(key: string, { digest }: RecordedCall, { signal }: GatedCaller, work: Promise<T>): Promise<T> {
     this.#underWay.set(key, { work, digest, signal });
     try {
       return await work;
@@ -116,21 +127,26 @@ export class IdempotentCalls {
   }
 
   /** In this process nobody else does this for the key; so a call that is held without an answer was left behind. */
-  async #claim<T>(name: RouteName, call: RecordedCall, carryOut: () => Promise<T>): Promise<T> {
+  async #claim<T>(
+    name: RouteName,
+    repeated: RepeatedCall,
+    call: RecordedCall,
+    carryOut: (seed: string) => Promise<T>,
+  ): Promise<T> {
     for (;;) {
       const present = await this.#ports.records.calls.claim(call);
       if (present === null) return this.#carryOut(call, carryOut);
       if (present.digest !== call.digest) throw conflict(present);
       if (present.answer !== null) return answerFrom(present.answer) as T;
-      const adopted = await this.#adopt(name, present, call, carryOut);
+      const adopted = await this.#adopt(name, repeated, present, call, carryOut);
       if (adopted !== TAKEN) return adopted;
     }
   }
 
-  async #carryOut<T>(call: RecordedCall, carryOut: () => Promise<T>): Promise<T> {
+  async #carryOut<T>(call: RecordedCall, carryOut: (seed: string) => Promise<T>): Promise<T> {
     const { records } = this.#ports;
     try {
-      const result = await carryOut();
+      const result = await carryOut(seedOf(call));
       await this.#quietly(() => records.calls.keepAnswer(call, toJson({ result })));
       return result;
     } catch (thrown) {
@@ -148,18 +164,22 @@ export class IdempotentCalls {
   /** The call of a process that died: what it began has ended, or is ended now. */
   async #adopt<T>(
     name: RouteName,
+    { caller, input }: RepeatedCall,
     left: RecordedCall,
     call: RecordedCall,
-    carryOut: () => Promise<T>,
+    carryOut: (seed: string) => Promise<T>,
   ): Promise<T | typeof TAKEN> {
     const { records } = this.#ports;
-    const retraced = await this.#retrace(name, await records.operationsOf(left.requestId));
+    // What is still to be done is found under the first request, when this process dies as well.
+    const asFirst = { ...caller, asker: { ...caller.asker, requestId: left.requestId } };
+    const begun = await records.operationsOf(left.requestId);
+    const retraced = await this.#retrace(name, { caller: asFirst, input }, begun);
     if (retraced !== undefined) {
       await records.calls.keepAnswer(left, toJson(retraced));
       return retraced.result as T;
     }
     if (!(await records.calls.takeOver(left, call))) return TAKEN;
-    return this.#carryOut(call, carryOut);
+    return this.#carryOut({ ...call, at: left.at }, carryOut);
   }
 
   /** The call is over, and its caller gets its end; that it is not remembered is logged. */
@@ -174,7 +194,12 @@ export class IdempotentCalls {
 
 const TAKEN = Symbol('taken over by another request');
 
-function digestOf(name: RouteName, { projectId }: Caller, input: unknown): string {
+/** Of the claim, whoever holds it. */
+function seedOf({ apiKeyId, idempotencyKey, digest, at }: RecordedCall): string {
+  return `${apiKeyId} ${idempotencyKey} ${digest} ${at.getTime()}`;
+}
+
+function digestOf(name: RouteName, { projectId }: GatedCaller, input: unknown): string {
   return createHash('sha256')
     .update(JSON.stringify([name, projectId, sorted(input)]))
     .digest('hex');

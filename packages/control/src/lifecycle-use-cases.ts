@@ -9,7 +9,14 @@ import type {
   SandboxList,
   Snapshot,
 } from '@space/contract';
-import { AppError, checkSize, DEFAULT_PAUSE_AFTER_MS, DEFAULT_VAULT, type SandboxId } from '@space/core';
+import {
+  AppError,
+  checkSize,
+  DEFAULT_PAUSE_AFTER_MS,
+  DEFAULT_VAULT,
+  type SandboxId,
+  type SnapshotId,
+} from '@space/core';
 import type { ActivityLog } from './activity.ts';
 import { type Birth, type Born, checkTemplate, type Nursery } from './birth.ts';
 import type { Driver } from './driver.ts';
@@ -137,9 +144,39 @@ export class LifecycleUseCases {
     return { sandbox: viewSandbox(sandbox), kept: result ? viewSnapshot(result) : null };
   }
 
+  /** Memory is there for all before the source is touched. */
   async forkSandbox(caller: GatedCaller, input: Input<'forkSandbox'>): Promise<readonly ForkResult[]> {
     const source = await this.find(caller, input.id);
-    const point = await this.#forkPoint(source, input.from, caller);
+    return this.#nursery.withMemory(input.count, source.size.memoryMib, async (ids) => {
+      const point = await this.#forkPoint(source, input.from, caller);
+      const born = await this.#bearCopies(source, point, caller, ids);
+      const [first] = born;
+      if (first !== undefined && 'error' in first && born.every((one) => 'error' in one)) throw first.error;
+      return born.map(forkResultOf);
+    });
+  }
+
+  /** More copies from the point of a fork that broke off. */
+  async forkMore(
+    caller: GatedCaller,
+    reference: string,
+    from: SnapshotId,
+    count: number,
+  ): Promise<readonly ForkResult[]> {
+    const source = await this.find(caller, reference);
+    return this.#nursery.withMemory(count, source.size.memoryMib, async (ids) => {
+      const point = await this.#pinned(() => findSnapshot(this.#ports.records, source.projectId, from));
+      return (await this.#bearCopies(source, point, caller, ids)).map(forkResultOf);
+    });
+  }
+
+  /** Unpins the point. */
+  async #bearCopies(
+    source: RecordedSandbox,
+    point: RecordedSnapshot,
+    caller: GatedCaller,
+    ids: readonly SandboxId[],
+  ): Promise<readonly Born[]> {
     const birth: Birth = {
       projectId: source.projectId,
       name: null,
@@ -152,11 +189,8 @@ export class LifecycleUseCases {
       wakeAt: null,
       forkedFrom: { sandboxId: point.sandboxId, snapshotId: point.id },
     };
-    const births = Array.from({ length: input.count }, () => birth);
-    const born = await this.#nursery.bear(births, caller).finally(() => this.#pins.unpin(point.id));
-    const [first] = born;
-    if (first !== undefined && 'error' in first && born.every((one) => 'error' in one)) throw first.error;
-    return born.map((one) => ('error' in one ? one : { sandbox: viewSandbox(one.sandbox) }));
+    const births = ids.map(() => birth);
+    return this.#nursery.bear(births, caller, ids).finally(() => this.#pins.unpin(point.id));
   }
 
   /** In the caller's project, by id or name. Throws `not_found`, also for what is deleted. */
@@ -210,6 +244,10 @@ export class LifecycleUseCases {
       logger.warn({ sandboxId: id, err }, 'a superseded pause point was not removed yet');
     }
   }
+}
+
+function forkResultOf(born: Born): ForkResult {
+  return 'error' in born ? born : { sandbox: viewSandbox(born.sandbox) };
 }
 
 function dateOf<T extends string | null | undefined>(instant: T): Date | Exclude<T, string> {

@@ -2,31 +2,47 @@
  * What a call did whose process died before it kept the answer: found from the operations that it began, once they have
  * ended. Undefined when it did nothing, or when doing it again does no more than it did.
  */
-import type { RouteName } from '@space/contract';
-import { AppError } from '@space/core';
+import type { ForkResult, Input, RouteName } from '@space/contract';
+import { AppError, asAppError, type SnapshotId } from '@space/core';
+import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedOperation, RecordedSandbox } from './records.ts';
 import { viewSandbox, viewSnapshot } from './views.ts';
 
 type Retraced = Promise<{ readonly result: unknown } | undefined>;
 
+export interface RetracerSteps {
+  /** Ends an operation that no process carries out. */
+  recover(orphan: RecordedSandbox): Promise<unknown>;
+  /** Makes the copies of a fork that are missing. */
+  forkMore(caller: GatedCaller, reference: string, from: SnapshotId, count: number): Promise<readonly ForkResult[]>;
+}
+
+/** The call that is repeated; what is still to be done is recorded as done by the request that began it. */
+export interface RepeatedCall {
+  readonly caller: GatedCaller;
+  readonly input: unknown;
+}
+
 export class Retracer {
   readonly #ports: Pick<ControlPorts, 'records'>;
-  readonly #recover: (orphan: RecordedSandbox) => Promise<unknown>;
+  readonly #steps: RetracerSteps;
 
-  /** `recover` ends an operation that no process carries out. */
-  constructor(ports: Pick<ControlPorts, 'records'>, recover: (orphan: RecordedSandbox) => Promise<unknown>) {
+  constructor(ports: Pick<ControlPorts, 'records'>, steps: RetracerSteps) {
     this.#ports = ports;
-    this.#recover = recover;
+    this.#steps = steps;
   }
 
-  async retrace(name: RouteName, begun: readonly RecordedOperation[]): Retraced {
+  async retrace(name: RouteName, call: RepeatedCall, begun: readonly RecordedOperation[]): Retraced {
     const operations = await Promise.all(begun.map((one) => this.#ended(one)));
     switch (name) {
       case 'createSandbox':
         return this.#created(operations.at(-1));
       case 'forkSandbox':
-        return this.#forked(operations.filter(({ kind }) => kind === 'create'));
+        return this.#forked(
+          call,
+          operations.filter(({ kind }) => kind === 'create'),
+        );
       case 'pauseSandbox':
       case 'resumeSandbox':
         return this.#moved(operations.at(-1));
@@ -44,7 +60,7 @@ export class Retracer {
   async #ended(operation: RecordedOperation): Promise<RecordedOperation> {
     if (operation.endedAt !== null) return operation;
     const sandbox = await this.#ports.records.findSandbox(operation.sandboxId);
-    if (sandbox?.operationId === operation.id) await this.#recover(sandbox);
+    if (sandbox?.operationId === operation.id) await this.#steps.recover(sandbox);
     const now = await this.#ports.records.findOperation(operation.id);
     if (now !== null && now.endedAt !== null) return now;
     throw new AppError('operation_in_progress', {
@@ -69,12 +85,39 @@ export class Retracer {
     return operation?.outcome === 'ok' ? this.#created(operation) : undefined;
   }
 
-  async #forked(creates: readonly RecordedOperation[]): Retraced {
-    if (creates.length === 0) return undefined;
-    const children = await Promise.all(creates.map((create) => this.#live(create)));
-    if (children.every((child) => child === undefined)) return undefined;
-    const failed = () => new AppError('restore_failed', 'The copy was interrupted and is gone.');
-    return { result: children.map((child) => (child ? { sandbox: viewSandbox(child) } : { error: failed() })) };
+  /** Copies whose making broke off are made now, from the same point. */
+  async #forked({ caller, input }: RepeatedCall, creates: readonly RecordedOperation[]): Retraced {
+    const from = creates[0]?.input.from;
+    if (from === undefined || from === 'crashed') return undefined;
+    const told = (await Promise.all(creates.map((create) => this.#copy(create)))).filter((one) => one !== undefined);
+    const { id, count } = input as Input<'forkSandbox'>;
+    const missing = count - told.length;
+    if (missing <= 0) return { result: told };
+    try {
+      return { result: [...told, ...(await this.#steps.forkMore(caller, id, from, missing))] };
+    } catch (thrown) {
+      // Nothing was made, so that the call has failed; or those that are missing have.
+      if (told.length === 0) throw thrown;
+      const error = asAppError(thrown);
+      if (error.kind.retry !== 'never') throw error;
+      return { result: [...told, ...Array.from({ length: missing }, () => ({ error }))] };
+    }
+  }
+
+  /** What became of a copy; undefined: its making broke off, and nothing is left of it. */
+  async #copy(create: RecordedOperation): Promise<ForkResult | undefined> {
+    const { outcome, errorCode, sandboxId } = create;
+    if (outcome === 'failed') return { error: new AppError(errorCode ?? 'internal', 'The copy could not be made.') };
+    const sandbox = await this.#live(create);
+    if (sandbox !== undefined) return { sandbox: viewSandbox(sandbox) };
+    const isDeleted = outcome !== 'interrupted' || (await this.#wasDeleted(create));
+    if (isDeleted) return { error: new AppError('not_found', `The copy ${sandboxId} was made, and deleted since.`) };
+    return undefined;
+  }
+
+  async #wasDeleted({ projectId, sandboxId }: RecordedOperation): Promise<boolean> {
+    const { items } = await this.#ports.records.listOperations({ projectId, sandboxId, limit: 1 });
+    return items[0]?.kind === 'delete';
   }
 
   async #taken(operation: RecordedOperation | undefined): Retraced {

@@ -22,7 +22,7 @@ import {
 } from '@space/core';
 import { Backoff } from './backoff.ts';
 import { nextTime } from './cron.ts';
-import { commandOf } from './guest-use-cases.ts';
+import { commandOf, startOrAttach } from './guest-use-cases.ts';
 import type { Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedRun, RecordedSchedule, RunInProgress } from './schedule-records.ts';
 import { MAX_DUE } from './set-wakes.ts';
@@ -171,17 +171,10 @@ export class ScheduleRuns {
       return null;
     }
     const command = commandOf(sandbox, { id: sandbox.id, ...execOf(schedule) }, processId);
-    const started = ports.node.exec(sandbox.id, command, signal)[Symbol.asyncIterator]();
-    const isNew = await started.next().then(
-      () => true,
-      (thrown: unknown) => {
-        // It was started by a process of ours that then died.
-        if (thrown instanceof AppError && thrown.code === 'name_taken') return false;
-        throw thrown;
-      },
-    );
+    const events = startOrAttach(ports.node, sandbox.id, command, signal);
+    await events.next();
     await ports.records.schedules.updateRun(run.id, { startedAt: new Date(ports.clock.now()) });
-    return isNew ? started : this.#attach(sandbox.id, processId, signal);
+    return events;
   }
 
   /** A command that was started: it is where its sandbox is. */

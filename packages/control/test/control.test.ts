@@ -258,6 +258,18 @@ describe('fork', () => {
     expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
   });
 
+  it('reserves memory for all before it touches the source, and gives back what no child took up', async () => {
+    const { id, size } = await world.create();
+    world.node.memoryMib = 3 * size.memoryMib;
+    const steps = world.node.faults.steps.length;
+    await expect(world.fork(id, 3)).rejects.toMatchObject({ code: 'insufficient_memory' });
+    expect(world.node.faults.steps.slice(steps)).toEqual(['reserveMemory']);
+    world.node.faults.failNext('start', new AppError('restore_failed', 'as asked'));
+    expect(sandboxes(await world.fork(id, 2))).toHaveLength(1);
+    expect(world.node.claimedMib).toBe(0);
+    expect(sandboxes(await world.fork(id, 1))).toHaveLength(1);
+  });
+
   it('throws when no child was made', async () => {
     const { id } = await world.create();
     world.node.faults.failNext('start', new AppError('insufficient_memory', 'full'));

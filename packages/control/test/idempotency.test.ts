@@ -1,7 +1,7 @@
 import type { Caller } from '@space/contract';
 import { AppError } from '@space/core';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { collect, NO_LEFTOVERS, World } from './test-world.ts';
+import { collect, eventually, NO_LEFTOVERS, World } from './test-world.ts';
 
 let world: World;
 let principal: Caller['principal'];
@@ -78,13 +78,34 @@ describe('a call that is repeated', () => {
     expect(again.filter((one) => 'error' in one && one.error instanceof AppError)).toHaveLength(1);
   });
 
-  it('starts a command once, and says which', async () => {
+  it('starts a command once, and gives its output and its end again', async () => {
     const { id } = await world.create();
     const exec = () => collect(world.control.exec(request('a'), { id, command: 'increment' }));
+    const first = await exec();
+    expect(first.map(({ kind }) => kind)).toEqual(['started', 'output', 'exited']);
+    expect(await exec()).toEqual(first);
+    expect(await world.exec(id, 'read')).toBe('1');
+  });
+
+  it('follows a command that is under way', async () => {
+    const { id } = await world.create();
+    const open = () => world.control.exec(request('a'), { id, command: 'forever' })[Symbol.asyncIterator]();
+    const [one, other] = [open(), open()];
+    const [{ value: started }, { value: again }] = await Promise.all([one.next(), other.next()]);
+    expect(again).toEqual(started);
+    await world.node.signalProcess((await world.get(id)).id, started.processId, 9);
+    expect(await other.next()).toMatchObject({ value: { kind: 'exited', exit: { signal: 9 } } });
+  });
+
+  it('does not start a command anew that a rewind took away, and says which it was', async () => {
+    const { id } = await world.create();
+    const { id: point } = await world.snapshot(id);
+    const exec = () => collect(world.control.exec(request('a'), { id, command: 'increment' }));
     const [started] = await exec();
+    await world.rewind(id, point);
     const processId = started?.kind === 'started' ? started.processId : '';
     await expect(exec()).rejects.toMatchObject({ code: 'already_started', facts: { processId } });
-    expect(await world.exec(id, 'read')).toBe('1');
+    expect(await world.exec(id, 'read')).toBe('0');
   });
 
   it('shows the secret of a key no second time', async () => {
@@ -130,5 +151,92 @@ describe('a call that is repeated after its process was killed', () => {
     expect((await world.get(id)).generation).toBe(2);
     expect(await create('c', 'one')).toEqual(created);
     expect(await everySandbox()).toBe(4);
+  });
+
+  it('starts a command once, when that it was started was not yet written down', async () => {
+    const { id } = await world.create();
+    const keep = world.records.calls.keepAnswer.bind(world.records.calls);
+    world.records.calls.keepAnswer = () => new Promise(() => undefined);
+    const exec = () => collect(world.control.exec(request('e'), { id, command: 'increment' }));
+    const start = () => world.control.startProcess(request('s'), { id, command: 'increment' });
+    const first = await exec();
+    void start();
+    await eventually(
+      () => world.exec(id, 'read'),
+      (read) => read === '2',
+    );
+    world.records.calls.keepAnswer = keep;
+    world.newControl();
+    expect(await exec()).toEqual(first);
+    const { processId } = await start();
+    expect((await world.processes(id, true)).filter((one) => one.processId === processId)).toHaveLength(1);
+    expect(await world.exec(id, 'read')).toBe('2');
+  });
+
+  const places = [1, 2, 3, 4, 5].flatMap((nth) => steps.map((step) => [nth, step] as const));
+
+  it.each(places)('in the making of copy %i of five (%s) makes all five, from one instant', async (nth, step) => {
+    const { id } = await world.create();
+    await world.count(id, 3);
+    for (let i = 1; i < nth; i++) world.node.faults.holdNext(step).letGo();
+    const held = world.node.faults.holdNext(step);
+    const fork = () => world.control.forkSandbox(request('f'), { id, count: 5 });
+    const lost = fork().catch(() => undefined);
+    await held.reached;
+    await world.count(id);
+    world.newControl();
+    const again = fork();
+    held.letGo();
+    const results = await again;
+    await lost;
+    await eventually(
+      () => world.leftovers(),
+      ({ inFlight }) => inFlight.length === 0,
+    );
+    const copies = results.map((one) => ('sandbox' in one ? one.sandbox : null));
+    expect(copies.map((copy) => copy?.status)).toEqual(Array(5).fill('running'));
+    expect(new Set(copies.map((copy) => copy?.id)).size).toBe(5);
+    expect(new Set(copies.map((copy) => copy?.forkedFrom?.snapshotId)).size).toBe(1);
+    for (const copy of copies) if (copy !== null) expect(world.node.counterOf(copy.id)).toBe(3);
+    expect(await everySandbox()).toBe(6);
+    expect(await fork()).toEqual(results);
+    expect(world.node.claimedMib).toBe(0);
+    await world.control.start();
+    expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+
+  it('and killed again while it makes the rest makes all of them in the end', async () => {
+    const { id } = await world.create();
+    const fork = () => world.control.forkSandbox(request('f'), { id, count: 3 });
+    const lost: Promise<unknown>[] = [];
+    const holds = [];
+    for (let i = 0; i < 3; i++) {
+      const held = world.node.faults.holdNext('start');
+      holds.push(held);
+      lost.push(fork().catch(() => undefined));
+      await held.reached;
+      world.newControl();
+    }
+    for (const held of holds) held.letGo();
+    const results = await fork();
+    await Promise.all(lost);
+    expect(results.filter((one) => 'sandbox' in one)).toHaveLength(3);
+    await world.control.start();
+    expect(await everySandbox()).toBe(4);
+  });
+
+  it('tells of a copy that failed before, and of one that was deleted since, what became of it', async () => {
+    const { id } = await world.create();
+    const keep = world.records.calls.keepAnswer.bind(world.records.calls);
+    world.records.calls.keepAnswer = async () => undefined;
+    world.node.faults.failNext('start', new AppError('restore_failed', 'as asked'));
+    const fork = () => world.control.forkSandbox(request('f'), { id, count: 3 });
+    const first = await fork();
+    const made = first.flatMap((one) => ('sandbox' in one ? [one.sandbox.id] : []));
+    await world.remove(made[0] ?? '');
+    world.records.calls.keepAnswer = keep;
+    world.newControl();
+    const codes = (await fork()).map((one) => ('error' in one ? one.error.code : one.sandbox.id));
+    expect(codes.toSorted()).toEqual(['not_found', 'restore_failed', made[1]].toSorted());
   });
 });

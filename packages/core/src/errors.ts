@@ -97,8 +97,8 @@ export const ERRORS = {
   already_started: {
     status: 409,
     retry: 'never',
-    title: 'The command was started already, by the same call',
-    nextStep: 'It is not started again. List the processes of the sandbox to see whether it still runs.',
+    title: 'The command was started before, by the same call, and is not known any more',
+    nextStep: 'It is not started again: a rewind took it away, or it ended long ago. Use a new key to start it anew.',
   },
   snapshot_in_use: {
     status: 409,

@@ -12,6 +12,8 @@ export const NODE_CALLS = {
   capabilities: 'read',
   templates: 'read',
   ensureReady: 'read',
+  reserveMemory: 'call',
+  releaseMemory: 'read',
   start: 'call',
   snapshot: 'call',
   pause: 'call',
@@ -62,11 +64,16 @@ const ORDERS: readonly string[] = ['start', 'snapshot', 'pause', 'rewind', 'dest
 /** Those whose first argument is no sandbox. */
 const OF_A_VAULT: readonly string[] = ['ensureReady', 'deletePoint'] satisfies readonly NodeCall[];
 
+/** Those whose first argument is a list, of sandboxes or of what is for each. */
+const OF_MANY: readonly string[] = ['reserveMemory', 'releaseMemory'] satisfies readonly NodeCall[];
+
 /** Throws `bad_request`. */
 export function checkNodeArgs(method: string, args: readonly unknown[]): void {
   const [first, second] = args;
   if (ORDERS.includes(method)) checkOrder(first);
-  else if (OF_A_VAULT.includes(method)) {
+  else if (OF_MANY.includes(method)) {
+    for (const one of Array.isArray(first) ? first : [first]) checkId('sandbox', idOf(one));
+  } else if (OF_A_VAULT.includes(method)) {
     checkName('vault', first);
     if (method === 'deletePoint') checkId('snapshot', second);
   } else if (first !== undefined) checkId('sandbox', first);
@@ -81,6 +88,10 @@ function checkOrder(order: unknown): void {
       continue;
     for (const id of field === 'points' && Array.isArray(value) ? value : [value]) checkId(kind, id);
   }
+}
+
+function idOf(one: unknown): unknown {
+  return typeof one === 'object' && one !== null && 'sandboxId' in one ? one.sandboxId : one;
 }
 
 function checkId(kind: IdKind, value: unknown): void {

@@ -51,7 +51,7 @@ export interface Node extends NodePort {
 export function createNode(options: NodeOptions): Node {
   const vaults = new Map(options.vaults.map((vault) => [vault.name, vault]));
   const ledger = new Ledger(vaults);
-  const machinery: LifeMachinery = { ...options, budget: new MemoryBudget(options.memoryMib) };
+  const machinery: LifeMachinery = { ...options, budget: new MemoryBudget(options.memoryMib, options.clock) };
   const ready = new ReadySnapshots(machinery, options.templates);
   const listeners = new Set<(end: LifeEnd) => void>();
   const lives = new Map<SandboxId, Life>();
@@ -77,6 +77,12 @@ export function createNode(options: NodeOptions): Node {
     templates: async () => ready.status(),
     async ensureReady(vault, template, size) {
       return ready.ensure(ledger.vault(vault), template, size);
+    },
+    async reserveMemory(claims) {
+      machinery.budget.claim(claims);
+    },
+    async releaseMemory(sandboxIds) {
+      machinery.budget.unclaim(sandboxIds);
     },
     async usage(sandboxId) {
       const life = lives.get(sandboxId);

@@ -59,7 +59,7 @@ export async function prepareLife(machinery: LifeMachinery, plan: LifePlan): Pro
   const startedAt = clock.monotonicMs();
   const lifeId = newId('life', chance);
   plan.check();
-  budget.reserve(lifeId, plan.size.memoryMib);
+  budget.reserve(lifeId, plan.size.memoryMib, plan.identity.sandboxId);
   let life: Life | null = null;
   try {
     life = await startVm(machinery, plan, lifeId);

@@ -151,6 +151,24 @@ describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $
     await world.create();
   });
 
+  it('reserves memory for several that are to be started, all or none, until they are or it is given back', async () => {
+    await using world = await makeWorld(kind, 200);
+    const source = await world.create();
+    const point = await world.snapshot(source);
+    const claims = () => Array.from({ length: 2 }, () => ({ sandboxId: newId('sandbox', world.chance), memoryMib: 1 }));
+    const [copy, other] = claims();
+    if (copy === undefined || other === undefined) throw new Error('two were asked for');
+    await world.node.reserveMemory([copy, other]);
+    // One more life would fit, but not two.
+    await expect(world.node.reserveMemory(claims())).rejects.toMatchObject({ code: 'insufficient_memory' });
+    await world.create();
+    await expect(world.create()).rejects.toMatchObject({ code: 'insufficient_memory' });
+    await world.start(copy.sandboxId, point, 1);
+    await world.node.releaseMemory([copy.sandboxId, other.sandboxId]);
+    await world.create();
+    await expect(world.create()).rejects.toMatchObject({ code: 'insufficient_memory' });
+  });
+
   it('says what a life takes without a word to its guest, and of a paused sandbox that there is nothing', async () => {
     await using world = await makeWorld(kind);
     const sandbox = await world.create();

@@ -27,6 +27,7 @@ import {
   type LifeEnd,
   type LifeId,
   type LifeUsage,
+  type MemoryClaim,
   type NewDirectory,
   type NewFile,
   type NodeCapabilities,
@@ -80,6 +81,9 @@ export class FakeNode implements NodePort {
   readonly #epochs = new Map<SandboxId, number>();
   readonly #listeners = new Set<(end: LifeEnd) => void>();
   #serial = 0;
+  readonly #claimed = new Map<SandboxId, number>();
+  /** What its VMs may take in all. */
+  memoryMib = 2 ** 20;
   #lastInstant = 0;
 
   // What a test looks at.
@@ -91,6 +95,10 @@ export class FakeNode implements NodePort {
   pointIds(): readonly SnapshotId[] {
     const ready = new Set(this.#ready.values());
     return [...this.#points.keys()].filter((id) => !ready.has(id));
+  }
+
+  get claimedMib(): number {
+    return [...this.#claimed.values()].reduce((sum, mib) => sum + mib, 0);
   }
 
   sandboxIds(): readonly SandboxId[] {
@@ -121,7 +129,7 @@ export class FakeNode implements NodePort {
       vmmVersion: '0',
       jail: { inForce: [], missing: [] },
       limits: SIZE_LIMITS,
-      memory: { totalMib: 4096, promisedMib: 0 },
+      memory: { totalMib: this.memoryMib, promisedMib: this.#promisedMib() },
       vaults: [{ name: 'default', totalBytes: 2 ** 33, availableBytes: 2 ** 32, encrypted: false }],
     };
   }
@@ -140,6 +148,16 @@ export class FakeNode implements NodePort {
     return ready;
   }
 
+  async reserveMemory(claims: readonly MemoryClaim[]): Promise<void> {
+    await this.faults.at('reserveMemory');
+    this.#checkMemory(claims.reduce((sum, { memoryMib }) => sum + memoryMib, 0));
+    for (const { sandboxId, memoryMib } of claims) this.#claimed.set(sandboxId, memoryMib);
+  }
+
+  async releaseMemory(sandboxIds: readonly SandboxId[]): Promise<void> {
+    for (const sandboxId of sandboxIds) this.#claimed.delete(sandboxId);
+  }
+
   async start(order: StartOrder): Promise<StartedLife> {
     this.#announce(order);
     await this.faults.at('start');
@@ -147,6 +165,8 @@ export class FakeNode implements NodePort {
     this.#checkEpoch(order);
     const known = this.#sandboxes.get(order.sandboxId);
     if (known?.life) throw new AppError('wrong_state', 'It runs already.');
+    this.#claimed.delete(order.sandboxId);
+    this.#checkMemory(order.size.memoryMib);
     const guest = order.from === 'crashed' ? known?.crashed?.guest.rebooted() : this.#point(order.from).guest.copy();
     if (guest === undefined) throw new AppError('wrong_state', 'There is no disk of an ended life.');
     const life = this.#newLife(guest);
@@ -333,6 +353,15 @@ export class FakeNode implements NodePort {
   #checkEpoch({ sandboxId, epoch }: { readonly sandboxId: SandboxId; readonly epoch: number }): void {
     const highest = this.#epochs.get(sandboxId) ?? 0;
     if (epoch < highest) throw new AppError('superseded', `Epoch ${epoch} is lower than ${highest}.`);
+  }
+
+  #promisedMib(): number {
+    const running = [...this.#sandboxes.values()].filter(({ life }) => life !== null);
+    return this.claimedMib + running.reduce((sum, { size }) => sum + size.memoryMib, 0);
+  }
+
+  #checkMemory(askedMib: number): void {
+    if (askedMib > this.memoryMib - this.#promisedMib()) throw new AppError('insufficient_memory', 'It does not fit.');
   }
 
   #get(sandboxId: SandboxId): FakeSandbox {

@@ -32,6 +32,13 @@ export interface NodePort extends NodeFiles {
   /** The ready snapshot of (vault, template, size), built on first use (tens of seconds). Concurrent calls share one build. */
   ensureReady(vault: VaultName, template: string, size: Size): Promise<SnapshotId>;
 
+  /**
+   * Promises memory to sandboxes that are about to be started, to all or to none: throws `insufficient_memory`. The start
+   * of each takes up its part; what is not taken up within `MEMORY_RESERVED_MS`, or is given back, is free again.
+   */
+  reserveMemory(sandboxes: readonly MemoryClaim[]): Promise<void>;
+  /** Gives back what no start took up. Idempotent. */
+  releaseMemory(sandboxIds: readonly SandboxId[]): Promise<void>;
   /** Starts a life from a point: create, fork child and resume are this one order. Throws with nothing changed. */
   start(order: StartOrder): Promise<StartedLife>;
   /** A point of the running sandbox, which goes on. Throws `snapshot_failed` with nothing changed. */
@@ -61,6 +68,15 @@ export interface NodePort extends NodeFiles {
   resizeTerminal(sandboxId: SandboxId, processId: ProcessId, size: TerminalSize): Promise<void>;
   signalProcess(sandboxId: SandboxId, processId: ProcessId, signal: number, target: SignalTarget): Promise<void>;
   processes(sandboxId: SandboxId, options?: { readonly ended?: boolean }): Promise<readonly GuestProcess[]>;
+}
+
+/** Longer than the starts of the largest fork take, on a slow machine; a control that died gives nothing back. */
+export const MEMORY_RESERVED_MS = 5 * 60_000;
+
+export interface MemoryClaim {
+  readonly sandboxId: SandboxId;
+  /** Of its size; what a VMM needs beside it is the node's to add. */
+  readonly memoryMib: number;
 }
 
 interface Order {
