@@ -35,7 +35,11 @@ it.each(['pause', 'resume', 'rewind', 'snapshots', 'fork'])('does so for %s', as
   const accepted = await world.call(key, 'POST', `/v1/sandboxes/one/${verb}`, body, ASYNC);
   expect(accepted.status).toBe(202);
   const path = accepted.headers.get('location');
-  expect((await world.ask(key, 'GET', `${path}?wait=30`)).state).toBe('succeeded');
+  const end = await world.ask(key, 'GET', `${path}?wait=30`);
+  expect(end.state).toBe('succeeded');
+  // How long the microVM took that it started, if it started one.
+  const starts = verb === 'resume' || verb === 'rewind';
+  expect(end.timings).toEqual(starts ? { runningMs: expect.any(Number), readyMs: expect.any(Number) } : null);
   if (verb !== 'fork') return;
   const { requestId } = JSON.parse(accepted.text);
   for (;;) {

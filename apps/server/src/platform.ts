@@ -7,7 +7,7 @@ import { chmod, mkdir } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type Control, createApiKey, createControl, type Records } from '@space/control';
-import { type Chance, type Clock, DEFAULT_VAULT, SIZE_LIMITS, type StartedLife } from '@space/core';
+import { type Chance, type Clock, DEFAULT_VAULT, SIZE_LIMITS } from '@space/core';
 import { createPostgresRecords, openDatabase, startPrivateCluster } from '@space/db-postgres';
 import { connectGuest } from '@space/guest-grpc';
 import { type Assets, loadAssets } from '@space/guest-image';
@@ -27,8 +27,6 @@ export interface Platform {
   readonly url: string;
   readonly control: Control;
   readonly node: Node;
-  /** How fast the present life of each sandbox started, by sandbox id; for measurements. */
-  readonly startedLives: ReadonlyMap<string, StartedLife>;
   /** Whether no API key existed before this start. */
   readonly firstRun: boolean;
   /** Makes an API key; the secret is shown once and kept nowhere. */
@@ -96,11 +94,7 @@ async function compose(
   opened(node, () => closeNode());
   report('starting the database');
   const records = await openRecords(config, logger, opened);
-  const startedLives = new Map<string, StartedLife>();
-  const control = opened(
-    createControl({ node: watchStarts(node, startedLives), records, clock, chance, logger }),
-    (open) => open.close(),
-  );
+  const control = opened(createControl({ node, records, clock, chance, logger }), (open) => open.close());
   report('reconciling');
   await control.start();
   const http = opened(
@@ -132,7 +126,6 @@ async function compose(
     url,
     control,
     node,
-    startedLives,
     firstRun,
     createApiKey: async () => (await createApiKey({ records, chance, clock })).secretKey,
     async pauseAndClose() {
@@ -143,23 +136,6 @@ async function compose(
     },
     close,
     release,
-  };
-}
-
-/** The node, with a note of each start's times. */
-function watchStarts(node: Node, started: Map<string, StartedLife>): Node {
-  const { start, destroy } = node;
-  return {
-    ...node,
-    async start(order) {
-      const life = await start(order);
-      started.set(order.sandboxId, life);
-      return life;
-    },
-    async destroy(order) {
-      await destroy(order);
-      started.delete(order.sandboxId);
-    },
   };
 }
 

@@ -2,6 +2,7 @@
 import { AppError, asAppError, type NodePort, newId, type SandboxId, type SnapshotId } from '@space/core';
 import { succeeded } from './conclude.ts';
 import type { Driver } from './driver.ts';
+import { timingsOf } from './effects.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
 import type { NewSandbox, RecordedSandbox } from './records.ts';
@@ -69,8 +70,8 @@ export class Nursery {
       const { sandbox } = await this.#driver.performCreate(begun, async () => {
         const from = begun.forkedFrom?.snapshotId ?? (await this.#readySnapshot(begun));
         const { epoch, vault, template, size, generation } = begun;
-        await this.#ports.node.start({ vault, sandboxId: id, epoch, from, template, generation, size });
-        return succeeded(undefined);
+        const life = await this.#ports.node.start({ vault, sandboxId: id, epoch, from, template, generation, size });
+        return succeeded(undefined, { timings: timingsOf(life) });
       });
       return { sandbox };
     } catch (thrown) {

@@ -4,13 +4,15 @@
  */
 import { AppError, type InspectedSandbox, type NodePort, type SnapshotId } from '@space/core';
 import type { ControlPorts } from './ports.ts';
-import type { OperationInput, RecordedSandbox, RecordedSnapshot, SandboxChanges } from './records.ts';
+import type { OperationInput, RecordedSandbox, RecordedSnapshot, SandboxChanges, StartTimings } from './records.ts';
 import { retryUnavailable } from './retry.ts';
 
 export interface Conclusion {
   readonly changes: SandboxChanges;
   readonly points: readonly RecordedSnapshot[];
   readonly dropped: readonly SnapshotId[];
+  /** Of the microVM that it started. */
+  readonly timings?: StartTimings;
 }
 
 export interface Succeeded<T> extends Conclusion {

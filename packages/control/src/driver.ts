@@ -307,6 +307,7 @@ export class Driver {
         settled: after.settled,
         outcome: failure === null ? 'ok' : 'failed',
         errorCode: failure?.code ?? null,
+        timings: conclusion.timings ?? null,
         changes: { ...conclusion.changes, crash },
         points: conclusion.points,
         dropped: conclusion.dropped,

@@ -1,9 +1,9 @@
 /** What each operation on one sandbox does: found out by `plan`, carried out on the node by `run`. */
-import { AppError, newId, type SnapshotId, type TakenPoint } from '@space/core';
+import { AppError, newId, type SnapshotId, type StartedLife, type TakenPoint } from '@space/core';
 import { succeeded } from './conclude.ts';
 import type { Effect, Plan } from './driver.ts';
 import type { ControlPorts } from './ports.ts';
-import type { OperationCause, RecordedSandbox, RecordedSnapshot, SnapshotCause } from './records.ts';
+import type { OperationCause, RecordedSandbox, RecordedSnapshot, SnapshotCause, StartTimings } from './records.ts';
 import { findInTimeline, mortalPoints, newestInLine } from './timeline.ts';
 
 type Label = Pick<RecordedSnapshot, 'name' | 'note'>;
@@ -59,8 +59,9 @@ export class Effects {
       run: async (begun, { input: { from, generation } }) => {
         if (from === undefined || generation === undefined) throw new Error('a resume has a point and a generation');
         const { template, size } = begun;
-        await this.#ports.node.start({ ...orderOf(begun), from, template, generation, size });
-        return succeeded(undefined, { changes: { generation, ...(from === 'crashed' ? {} : { head: from }) } });
+        const life = await this.#ports.node.start({ ...orderOf(begun), from, template, generation, size });
+        const changes = { generation, ...(from === 'crashed' ? {} : { head: from }) };
+        return succeeded(undefined, { changes, timings: timingsOf(life) });
       },
     };
   }
@@ -109,10 +110,11 @@ export class Effects {
           throw new Error('a rewind has a point and a generation');
         }
         const keepAs = taking?.id ?? null;
-        const { kept } = await this.#ports.node.rewind({ ...orderOf(begun), to: from, keepAs, generation });
+        const { kept, life } = await this.#ports.node.rewind({ ...orderOf(begun), to: from, keepAs, generation });
         const before = kept !== null && taking !== undefined ? completed(taking, kept) : await this.#keepPaused(begun);
         return succeeded(before, {
           changes: { head: from, generation },
+          timings: timingsOf(life),
           points: before === null ? [] : [before],
           // The VM had ended before the rewind came: the point was never taken.
           dropped: kept === null && taking !== undefined ? [taking.id] : [],
@@ -199,6 +201,10 @@ function orderOf({ vault, id, epoch }: RecordedSandbox) {
 function takenBy(plan: Plan): RecordedSnapshot {
   if (plan.taking === undefined) throw new Error('the operation takes a point');
   return plan.taking;
+}
+
+export function timingsOf({ runningMs, readyMs }: StartedLife): StartTimings {
+  return { runningMs, readyMs };
 }
 
 function completed(taking: RecordedSnapshot, point: TakenPoint): RecordedSnapshot {

@@ -107,6 +107,7 @@ export class Reconciler {
       settled: after.settled,
       outcome: 'interrupted',
       errorCode: null,
+      timings: null,
       changes: { ...conclusion.changes, crash },
       points: conclusion.points,
       dropped: [...conclusion.dropped, ...points],

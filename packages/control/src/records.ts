@@ -127,6 +127,12 @@ export interface SnapshotTimings {
   readonly totalMs: number;
 }
 
+/** As the node measured them; see `StartedLife`. */
+export interface StartTimings {
+  readonly runningMs: number;
+  readonly readyMs: number;
+}
+
 export interface RecordedOperation {
   readonly id: OperationId;
   readonly projectId: ProjectId;
@@ -139,6 +145,8 @@ export interface RecordedOperation {
   readonly endedAt: Date | null;
   readonly outcome: Outcome | null;
   readonly errorCode: ErrorCode | null;
+  /** Of the microVM that it started; null: none, or not known. */
+  readonly timings: StartTimings | null;
 }
 
 /** What the effect was asked to do, enough to end it after a restart. */
@@ -175,6 +183,7 @@ export interface OperationEnd {
   readonly settled: Settled;
   readonly outcome: Outcome;
   readonly errorCode: ErrorCode | null;
+  readonly timings: StartTimings | null;
   readonly changes: SandboxChanges;
   /** Snapshots as they are now (also the one that was `taking`). */
   readonly points: readonly RecordedSnapshot[];

@@ -80,7 +80,7 @@ const STATES = {
 } as const satisfies Record<Outcome, Operation['state']>;
 
 export function viewOperation(recorded: RecordedOperation): Operation {
-  const { id, kind, sandboxId, by, outcome, errorCode, startedAt, endedAt } = recorded;
+  const { id, kind, sandboxId, by, outcome, errorCode, startedAt, endedAt, timings } = recorded;
   const failure = errorCode === null ? null : ERRORS[errorCode];
   return {
     id,
@@ -91,6 +91,7 @@ export function viewOperation(recorded: RecordedOperation): Operation {
     state: outcome === null ? 'running' : STATES[outcome],
     startedAt: startedAt.toISOString(),
     endedAt: endedAt?.toISOString() ?? null,
+    timings,
     error:
       errorCode === null || failure === null ? null : { code: errorCode, title: failure.title, retry: failure.retry },
   };

@@ -288,6 +288,7 @@ describe('a restart', () => {
       settled: 'deleted',
       outcome: 'ok',
       errorCode: null,
+      timings: null,
       changes: {},
       points: [],
       dropped: [],

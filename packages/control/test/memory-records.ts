@@ -143,7 +143,8 @@ export class MemoryRecords implements Records {
       memoryMib: now.size.memoryMib,
       snapshots: 1,
     });
-    if (now.operationId !== null) this.#endJournal(now.operationId, 'superseded', null, at);
+    if (now.operationId !== null)
+      this.#endJournal({ operationId: now.operationId, outcome: 'superseded', errorCode: null, timings: null, at });
     const begun: RecordedSandbox = {
       ...now,
       operation: begin.operation,
@@ -181,7 +182,7 @@ export class MemoryRecords implements Records {
     if (end.settled === 'deleted') this.schedules.dropOf(after.id);
     const taken = end.points.filter(({ id }) => this.#snapshots.get(id)?.state === 'taking');
     this.events.put(eventsOfEnd(now, end, taken));
-    this.#endJournal(end.operationId, end.outcome, end.errorCode, end.at);
+    this.#endJournal(end);
     for (const point of end.points) this.#snapshots.set(point.id, point);
     for (const id of end.dropped) this.#drop(id, end.at);
     return this.#sandboxes.get(after.id) ?? after;
@@ -361,19 +362,17 @@ export class MemoryRecords implements Records {
       endedAt: null,
       outcome: null,
       errorCode: null,
+      timings: null,
     });
   }
 
-  #endJournal(
-    id: RecordedOperation['id'],
-    outcome: RecordedOperation['outcome'],
-    errorCode: RecordedOperation['errorCode'],
-    endedAt: Date,
-  ): void {
-    const now = this.#operations.get(id);
-    if (now !== undefined) this.#operations.set(id, { ...now, outcome, errorCode, endedAt });
+  #endJournal({ operationId, outcome, errorCode, timings, at }: EndOfJournal): void {
+    const now = this.#operations.get(operationId);
+    if (now !== undefined) this.#operations.set(operationId, { ...now, outcome, errorCode, timings, endedAt: at });
   }
 }
+
+type EndOfJournal = Pick<OperationEnd, 'operationId' | 'outcome' | 'errorCode' | 'timings' | 'at'>;
 
 function isCounted({ cause, name }: RecordedSnapshot): boolean {
   return cause !== 'pause' || name !== null;

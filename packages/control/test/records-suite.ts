@@ -97,6 +97,7 @@ function endOf(begun: RecordedSandbox, changes: Partial<OperationEnd> = {}): Ope
     settled: 'running',
     outcome: 'ok',
     errorCode: null,
+    timings: null,
     changes: {},
     points: [],
     dropped: [],
@@ -164,6 +165,20 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       const crashed = await running();
       await records.settle({ seen: crashed, settled: 'crashed', changes: {}, at: tick() });
       expect(await records.beginOperation(beginOf(crashed, 'pause'))).toBeNull();
+    });
+
+    it('keeps how long the microVM that an operation started took to start', async () => {
+      const paused = sure(
+        await records.endOperation(
+          endOf(sure(await records.beginOperation(beginOf(await running(), 'pause'))), { settled: 'paused' }),
+        ),
+      );
+      const begun = sure(await records.beginOperation(beginOf(paused, 'resume')));
+      const id = sure(begun.operationId);
+      expect(await records.findOperation(id)).toMatchObject({ timings: null });
+      const timings = { runningMs: 20.5, readyMs: 100 };
+      await records.endOperation(endOf(begun, { timings }));
+      expect(await records.findOperation(id)).toMatchObject({ timings, outcome: 'ok' });
     });
 
     it('ends an operation with what it changed, and forgets nothing of it', async () => {

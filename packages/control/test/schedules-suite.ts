@@ -62,7 +62,7 @@ export function schedulesSuite(suite: string, open: () => Promise<Records>): voi
     async function end(id: SandboxId, settled: Settled, when: Date) {
       const now = await records.findSandbox(id);
       if (now?.operationId == null) throw new Error('nothing is in flight');
-      const rest = { errorCode: null, changes: {}, points: [], dropped: [], at: when };
+      const rest = { errorCode: null, timings: null, changes: {}, points: [], dropped: [], at: when };
       return records.endOperation({
         sandboxId: id,
         operationId: now.operationId,

@@ -152,6 +152,7 @@ async function pause(state: NodeState, order: CaptureOrder): Promise<TakenPoint>
 
 async function rewind(state: NodeState, order: RewindOrder): Promise<{ kept: TakenPoint | null; life: StartedLife }> {
   const { ledger, machinery } = state;
+  const since = machinery.clock.monotonicMs();
   const { vault, record } = ledger.get(order.sandboxId);
   // Before the present is disturbed, the target is known to be good.
   const target = await vault.readPoint(order.to);
@@ -167,6 +168,7 @@ async function rewind(state: NodeState, order: RewindOrder): Promise<{ kept: Tak
       from: order.to,
       identity: order,
       check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
+      since,
     });
     const life = await switchTo(state, vault, prepared, {
       ...record,

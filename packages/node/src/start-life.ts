@@ -43,6 +43,8 @@ export interface LifePlan {
   readonly from: SnapshotId | Exclude<LifeSource, { kind: 'point' }>;
   readonly identity: { readonly sandboxId: SandboxId; readonly generation: number };
   readonly check: () => void;
+  /** When the order came, on the monotonic clock; left out: now. */
+  readonly since?: number;
 }
 
 /** A VM whose agent has its identity and whose user processes wait for the thaw. */
@@ -56,7 +58,7 @@ export interface PreparedLife {
 
 export async function prepareLife(machinery: LifeMachinery, plan: LifePlan): Promise<PreparedLife> {
   const { budget, clock, chance } = machinery;
-  const startedAt = clock.monotonicMs();
+  const startedAt = plan.since ?? clock.monotonicMs();
   const lifeId = newId('life', chance);
   plan.check();
   budget.reserve(lifeId, plan.size.memoryMib, plan.identity.sandboxId);

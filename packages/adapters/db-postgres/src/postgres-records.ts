@@ -217,6 +217,7 @@ class PostgresRecords implements Records {
       await tx
         .updateTable('operations')
         .set({ outcome: end.outcome, error_code: end.errorCode, ended_at: end.at })
+        .set({ timings: end.timings === null ? null : JSON.stringify(end.timings) })
         .where('id', '=', end.operationId)
         .execute();
       const taken: RecordedSnapshot[] = [];

@@ -114,6 +114,7 @@ export function operationOf(row: Selectable<OperationTable>): RecordedOperation 
     endedAt: row.ended_at,
     outcome: row.outcome,
     errorCode: row.error_code,
+    timings: row.timings,
   };
 }
 

@@ -8,6 +8,7 @@ import type {
   RunOutcome,
   ScheduledCommand,
   SnapshotTimings,
+  StartTimings,
 } from '@space/control';
 import type { Action, CatchUp, ErrorCode, Operation, ProcessEnd, Role, Settled, Size } from '@space/core';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
@@ -74,6 +75,7 @@ export interface OperationTable {
   ended_at: Date | null;
   outcome: Outcome | null;
   error_code: ErrorCode | null;
+  timings: ColumnType<StartTimings | null, string | null | undefined, string | null>;
 }
 
 interface OrganisationTable {
@@ -471,6 +473,11 @@ export const MIGRATIONS: Record<string, Migration> = {
       await sql`create index schedule_runs_in_progress on schedule_runs (schedule_id) where ended_at is null`.execute(
         db,
       );
+    },
+  },
+  '0010_start_timings': {
+    async up(db) {
+      await sql`alter table operations add column timings jsonb`.execute(db);
     },
   },
 };

@@ -31,6 +31,8 @@ export const queryInteger = (min: number, max: number) =>
     .refine((value) => value >= min && value <= max, `must be ${min} to ${max}`)
     .meta({ type: 'integer', minimum: min, maximum: max });
 
+export const milliseconds = z.number().min(0);
+
 export const queryBoolean = z
   .enum(['true', 'false'])
   .transform((value) => value === 'true')

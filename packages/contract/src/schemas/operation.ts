@@ -3,7 +3,7 @@ import { OPERATIONS } from '@space/core';
 import { z } from 'zod';
 import { MAX_WAIT_SECONDS } from '../limits.ts';
 import { PROBLEM_CODES } from '../problem-codes.ts';
-import { nextCursor, operationId, page, queryInteger, sandboxId, timestamp } from './fields.ts';
+import { milliseconds, nextCursor, operationId, page, queryInteger, sandboxId, timestamp } from './fields.ts';
 
 const OPERATION_STATES = ['running', 'succeeded', 'failed', 'superseded', 'interrupted'] as const;
 
@@ -28,6 +28,14 @@ export const operation = z
     state: operationState,
     startedAt: timestamp,
     endedAt: timestamp.nullable(),
+    timings: z
+      .strictObject({ runningMs: milliseconds, readyMs: milliseconds })
+      .nullable()
+      .meta({
+        description:
+          'Of the microVM that it started: how long after the order its vCPUs ran, and the programs in it. Null when it ' +
+          'started none, or has not ended well.',
+      }),
     error: z
       .strictObject({ code: z.enum(PROBLEM_CODES), title: z.string(), retry: z.enum(['never', 'later', 'safe']) })
       .nullable()

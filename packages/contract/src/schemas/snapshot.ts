@@ -1,9 +1,17 @@
 /** Snapshots and timelines. */
 import { z } from 'zod';
 import { MAX_NOTE_LENGTH } from '../limits.ts';
-import { name, nextCursor, page, sandboxId, snapshotId, snapshotReference, text, timestamp } from './fields.ts';
-
-const milliseconds = z.number().min(0);
+import {
+  milliseconds,
+  name,
+  nextCursor,
+  page,
+  sandboxId,
+  snapshotId,
+  snapshotReference,
+  text,
+  timestamp,
+} from './fields.ts';
 
 export const snapshot = z
   .strictObject({
