@@ -40,13 +40,21 @@ const TCG_CPU =
   'qemu64,-svm,+ssse3,+sse4.1,+sse4.2,+popcnt,+movbe,+abm,+bmi1,+bmi2,+fsgsbase,+rdtscp,+aes,+pclmulqdq,+sha-ni,' +
   '+rdrand,+rdseed';
 
-export function vmmArguments(accelerator: Accelerator, mode: 'boot' | 'restore'): string[] {
+/** The machine and its processor, whatever it boots from. */
+export function hardware(accelerator: Accelerator): string[] {
   return [
     ...['-M', MACHINE, '-bios', 'qboot.rom', '-accel', acceleration(accelerator), '-cpu', cpuOption(accelerator)],
-    ...(accelerator === 'tcg' ? ['-smp', `1,maxcpus=${MAX_TCG_VCPUS}`] : []),
-    ...['-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-S', '--preconfig'],
-    ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
+    ...['-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot'],
     ...['-global', 'virtio-mmio.force-legacy=false'],
+  ];
+}
+
+export function vmmArguments(accelerator: Accelerator, mode: 'boot' | 'restore'): string[] {
+  return [
+    ...hardware(accelerator),
+    ...(accelerator === 'tcg' ? ['-smp', `1,maxcpus=${MAX_TCG_VCPUS}`] : []),
+    ...['-S', '--preconfig'],
+    ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
     ...socketServer('qmp'),
     ...['-mon', 'chardev=qmp,mode=control'],
     ...socketServer('console'),

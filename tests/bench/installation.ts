@@ -1,0 +1,75 @@
+/** An installation of its own, as `npm start` runs it, which the measurements reach by its API alone. */
+import { mkdtemp, readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type CreateOptions, getCapabilities, Sandbox } from '@space/sdk';
+import { endDaemon, startDaemon } from '../e2e/daemon.ts';
+import { removeAll, testConfig } from '../e2e/world.ts';
+
+/** For eleven sandboxes of the usual size. */
+const MEMORY_MIB = 8000;
+
+/** How fast a microVM was there, as the platform says. */
+interface Start {
+  /** Milliseconds since 1970. */
+  readonly orderedAt: number;
+  /** From the order until its vCPUs ran. */
+  readonly runningMs: number;
+}
+
+interface Operation {
+  readonly startedAt: string;
+  readonly timings: { readonly runningMs: number; readonly readyMs: number } | null;
+}
+
+export interface Installation extends AsyncDisposable {
+  /** Of the vault's file system. */
+  readonly vaultFolder: string;
+  capabilities(): ReturnType<typeof getCapabilities>;
+  create(options?: CreateOptions): Promise<Sandbox>;
+  /** The newest start of the sandbox's microVM. */
+  lastStart(sandboxId: string): Promise<Start>;
+  /** The processes that run guests now. */
+  vmmPids(): Promise<ReadonlySet<number>>;
+}
+
+export async function startInstallation(): Promise<Installation> {
+  const config = { ...testConfig(await mkdtemp('/var/tmp/space-bench-')), memoryMib: MEMORY_MIB };
+  const daemon = await startDaemon(config);
+  const { apiKey, url: baseUrl } = daemon;
+  if (apiKey === null) throw new Error('the installation did not show its API key');
+  const connection = { baseUrl, apiKey };
+  return {
+    vaultFolder: await vaultFolderIn(config.dataDir),
+    capabilities: () => getCapabilities(connection),
+    create: (options) => Sandbox.create({ ...connection, ...options }),
+    async lastStart(sandboxId) {
+      const headers = { authorization: `Bearer ${apiKey}` };
+      const response = await fetch(`${baseUrl}/v1/operations?sandbox=${sandboxId}&limit=5`, { headers });
+      const { operations } = (await response.json()) as { operations: readonly Operation[] };
+      const start = operations.find(({ timings }) => timings !== null);
+      if (!start?.timings) throw new Error(`${sandboxId} was not seen to start`);
+      return { orderedAt: Date.parse(start.startedAt), runningMs: start.timings.runningMs };
+    },
+    vmmPids: () => vmmPidsIn(join(config.runDir, 'lives')),
+    async [Symbol.asyncDispose]() {
+      await endDaemon(daemon, 'SIGTERM');
+      await removeAll(config);
+    },
+  };
+}
+
+async function vaultFolderIn(dataDir: string): Promise<string> {
+  const mounts = (await readFile('/proc/self/mounts', 'utf8')).split('\n').map((line) => line.split(' '));
+  const folder = mounts.find(([, target, type]) => type === 'btrfs' && target?.startsWith(`${dataDir}/`))?.[1];
+  if (folder === undefined) throw new Error('the vault is not mounted');
+  return folder;
+}
+
+/** Each VMM is recorded in the folder of its life; a spare one, which runs nothing, in a folder of another name. */
+async function vmmPidsIn(folder: string): Promise<ReadonlySet<number>> {
+  const lives = (await readdir(folder)).filter((name) => name.startsWith('lif_'));
+  const records = await Promise.all(
+    lives.map((name) => readFile(join(folder, name, 'vmm.json'), 'utf8').catch(() => null)),
+  );
+  return new Set(records.flatMap((text) => (text === null ? [] : [(JSON.parse(text) as { pid: number }).pid])));
+}

@@ -1,0 +1,156 @@
+/** What is measured of SPACE: what a client sees of each call, and the times that the platform tells with its answers. */
+import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Sandbox } from '@space/sdk';
+import type { Installation } from './installation.ts';
+import type { Samples } from './samples.ts';
+
+export const TRUE = ['/bin/true'];
+/** The guest has written a little since the last point, as one that does something has. */
+export const DIRTY = 'head -c 1000000 /dev/urandom > work';
+
+/** What the guest holds, here and in the baseline: a program with data that does not compress, and that rests. */
+export const WORKING_SET_MIB = 128;
+export const HOLD_WORKING_SET = [
+  'python3',
+  '-c',
+  `import os, time
+data = [os.urandom(1 << 20) for _ in range(${WORKING_SET_MIB})]
+open('/dev/shm/held', 'w').close()
+time.sleep(1e9)`,
+];
+export const WAIT_FOR_WORKING_SET = 'until [ -e /dev/shm/held ]; do sleep 0.05; done';
+
+export interface Ours {
+  readonly installation: Installation;
+  readonly samples: Samples;
+  readonly sandbox: Sandbox;
+}
+
+/** A command, and the smallest thing that the agent is asked: which processes there are. */
+export async function answerRound({ samples, sandbox }: Ours, count: number): Promise<void> {
+  for (let round = 0; round < count; round++) {
+    await samples.timed('exec', () => sandbox.run(TRUE));
+    await samples.timed('ping', () => sandbox.processes());
+  }
+}
+
+export async function createRound({ installation, samples }: Ours): Promise<void> {
+  const startedAt = performance.now();
+  const copy = await samples.timed('create.clone', () => installation.create());
+  await copy.run(TRUE);
+  samples.add('create.first_command', performance.now() - startedAt);
+  await copy.delete();
+}
+
+export async function snapshotRound({ samples, sandbox }: Ours): Promise<void> {
+  await sandbox.run(DIRTY);
+  const { timings } = await samples.timed('snapshot.call', () => sandbox.snapshot());
+  if (timings === null) throw new Error('a new snapshot has no timings');
+  samples.add('snapshot.stopped', timings.stoppedMs);
+  samples.add('snapshot.frozen', timings.frozenMs);
+  samples.add('snapshot.total', timings.totalMs);
+}
+
+export async function pauseRound({ installation, samples, sandbox }: Ours): Promise<void> {
+  await sandbox.run(DIRTY);
+  await samples.timed('pause', () => sandbox.pause());
+  const startedAt = performance.now();
+  await samples.timed('resume.call', () => sandbox.resume());
+  await sandbox.run(TRUE);
+  samples.add('resume.first_command', performance.now() - startedAt);
+  samples.add('resume.running', (await installation.lastStart(sandbox.id)).runningMs);
+}
+
+export async function forkRound({ installation, samples, sandbox }: Ours): Promise<void> {
+  await sandbox.run(DIRTY);
+  const calledAt = Date.now();
+  const startedAt = performance.now();
+  const copies = await samples.timed('fork.1', () => sandbox.fork(1));
+  for (const copy of copies) {
+    await copy.run(TRUE);
+    samples.add('fork.first_command', performance.now() - startedAt);
+    const { orderedAt, runningMs } = await installation.lastStart(copy.id);
+    samples.add('fork.running', orderedAt - calledAt + runningMs);
+    await copy.delete();
+  }
+}
+
+export async function manyForksRound({ samples, sandbox }: Ours): Promise<void> {
+  await sandbox.run(DIRTY);
+  for (const copy of await samples.timed('fork.10', () => sandbox.fork(10))) await copy.delete();
+}
+
+/** Once with the present kept, as it is unless one asks otherwise, and once without. */
+export async function rewindRound({ installation, samples, sandbox }: Ours): Promise<void> {
+  const point = await sandbox.snapshot();
+  await sandbox.run(DIRTY);
+  await samples.timed('rewind', () => sandbox.rewind(point));
+  samples.add('rewind.running', (await installation.lastStart(sandbox.id)).runningMs);
+  await sandbox.run(DIRTY);
+  await samples.timed('rewind.discard', () => sandbox.rewind(point, { keepPresent: false }));
+}
+
+const TICKER = `
+import time
+out, last = open('/dev/shm/gaps', 'w', buffering=1), time.time()
+while True:
+    time.sleep(0.001)
+    now = time.time()
+    if now - last > 0.003:
+        print(last, now, file=out)
+    last = now
+`;
+/** How far the guest's clock and ours may differ. */
+const CLOCKS_MS = 20;
+
+/** The longest gap of a 1 ms ticker in the guest, by its own clock, over each of some snapshots. */
+export async function stallRound({ samples, sandbox }: Ours, count: number): Promise<void> {
+  await sandbox.files.write('/tmp/ticker.py', TICKER);
+  await using ticker = await begin(sandbox, ['python3', '/tmp/ticker.py']);
+  await sandbox.run('until [ -e /dev/shm/gaps ]; do sleep 0.02; done');
+  const windows: [number, number][] = [];
+  for (let round = 0; round < count; round++) {
+    await sandbox.run(DIRTY);
+    const from = Date.now();
+    await sandbox.snapshot();
+    windows.push([from - CLOCKS_MS, Date.now() + CLOCKS_MS]);
+  }
+  await ticker.stop();
+  const gaps = (await sandbox.run('cat /dev/shm/gaps')).stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => line.split(' ').map((second) => Number(second) * 1000) as [number, number]);
+  for (const [from, until] of windows) {
+    const within = gaps.filter(([last, now]) => now > from && last < until).map(([last, now]) => now - last);
+    if (within.length === 0) throw new Error('the ticker noticed nothing of a snapshot');
+    samples.add('snapshot.guest_stall', Math.max(...within));
+  }
+}
+
+async function begin(sandbox: Sandbox, command: readonly string[]) {
+  const { processId } = await sandbox.start(command);
+  const stop = () => sandbox.kill(processId).catch(() => undefined);
+  return { stop, [Symbol.asyncDispose]: stop };
+}
+
+const IDLE_SIZE = { memoryMib: 256 };
+const IDLE_MS = 5_000;
+
+/** What sandboxes that do nothing take of the host: their VMMs' proportional set size. */
+export async function idleRound({ installation, samples }: Ours, count: number): Promise<void> {
+  const before = await installation.vmmPids();
+  const idle: Sandbox[] = [];
+  for (let one = 0; one < count; one++) {
+    const sandbox = await installation.create({ size: IDLE_SIZE });
+    await sandbox.run(TRUE);
+    idle.push(sandbox);
+  }
+  await sleep(IDLE_MS);
+  for (const pid of await installation.vmmPids()) {
+    if (before.has(pid)) continue;
+    const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8');
+    samples.add('memory.idle', Number(/^Pss:\s+(\d+) kB$/m.exec(rollup)?.[1]) / 1024);
+  }
+  for (const sandbox of idle) await sandbox.delete();
+}
