@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { Sandbox, SpaceError } from '@space/sdk';
 import { processesNaming } from '@space/server';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { clientCases } from './client-cases.ts';
 import { ask, placeWitness } from './witness.ts';
 import { makeWorld, type World } from './world.ts';
 
@@ -14,6 +15,8 @@ beforeAll(async () => {
   world = await makeWorld();
 });
 afterAll(() => world[Symbol.asyncDispose]());
+
+describe('what a client relies on', () => clientCases(() => world));
 
 describe('create, get, list, delete', () => {
   it('a sandbox runs, is found by id and by name, and is gone after delete', async () => {

@@ -343,7 +343,7 @@ describe('a schedule', () => {
     await world.schedule(id, '@hourly', { exec: { command: 'exit 3' } });
     await world.round(HOUR);
     expect((await world.shown(id)).lastRuns).toMatchObject([{ state: 'failed', exitCode: 3, error: null }]);
-    await world.change(id, { exec: { command: 'unknown-word' } });
+    await world.change(id, { exec: { argv: ['/no/such/program'] } });
     await world.round(HOUR);
     const [last] = (await world.shown(id)).lastRuns;
     expect(last).toMatchObject({ state: 'failed', exitCode: null, error: { code: 'command_not_started' } });

@@ -1,4 +1,7 @@
-/** What is inside a fake node's VMs: a counter, files, and processes that understand six words. */
+/**
+ * What is inside a fake node's VMs: a counter, files, and processes. These understand four words (`answerTo`), the
+ * programs that a test hands in, and a little shell.
+ */
 import {
   AppError,
   type GuestCommand,
@@ -11,6 +14,7 @@ import {
   type ProcessInput,
 } from '@space/core';
 import { FakeFiles } from './fake-files.ts';
+import { type FakePrograms, runFakeProcess } from './fake-shell.ts';
 
 export class FakeGuestState {
   counter = 0;
@@ -31,6 +35,8 @@ export class FakeGuestState {
   }
 }
 
+const STREAMS = ['stdout', 'stderr'] as const;
+
 /** How many ended commands are kept. */
 const KEPT = 64;
 
@@ -41,7 +47,9 @@ class FakeProcess {
   stdinBytes = 0;
   isInputOpen: boolean;
   end: ProcessEnd | AppError | undefined;
-  readonly #printed: Buffer[] = [];
+  readonly #printed = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
+  readonly #given: Uint8Array[] = [];
+  readonly #ended = new AbortController();
   #news = Promise.withResolvers<void>();
 
   constructor(command: GuestCommand, pid: number) {
@@ -50,37 +58,81 @@ class FakeProcess {
     this.isInputOpen = command.stdin === true || command.pty !== undefined;
   }
 
-  get output(): Buffer {
-    return Buffer.concat(this.#printed);
+  output(stream: 'stdout' | 'stderr' = 'stdout'): Buffer {
+    return Buffer.concat(this.#printed[stream]);
   }
 
-  print(bytes: Uint8Array): void {
-    this.#printed.push(Buffer.from(bytes));
+  print(bytes: Uint8Array | string, stream: 'stdout' | 'stderr' = 'stdout'): void {
+    if (this.end !== undefined) return;
+    // A terminal has one output.
+    this.#printed[this.command.pty === undefined ? stream : 'stdout'].push(Buffer.from(bytes));
+    this.#wake();
+  }
+
+  give(bytes: Uint8Array, eof: boolean): void {
+    this.stdinBytes += bytes.length;
+    this.#given.push(bytes);
+    if (eof) this.isInputOpen = false;
     this.#wake();
   }
 
   finish(end: ProcessEnd | AppError): void {
     this.end ??= end;
     this.isInputOpen = false;
+    this.#ended.abort();
     this.#wake();
   }
 
-  async *events({ processId, stdoutOffset, stderrOffset }: OutputPosition, signal?: AbortSignal) {
-    if (stdoutOffset > this.output.length || stderrOffset > 0) {
+  /** Whether there is such a program, which then runs as this process. */
+  runProgram(programs: FakePrograms, files: FakeFiles): boolean {
+    const world = {
+      command: this.command,
+      files,
+      input: this.#input(),
+      signal: this.#ended.signal,
+      print: (bytes: Uint8Array | string, stream?: 'stdout' | 'stderr') => this.print(bytes, stream),
+    };
+    const running = runFakeProcess(world, programs);
+    if (running === undefined) return false;
+    running.then(
+      (code) => this.finish({ exit: { code }, timedOut: false, oom: false }),
+      (error: unknown) => {
+        this.print(`${error}\n`, 'stderr');
+        this.finish({ exit: { code: 1 }, timedOut: false, oom: false });
+      },
+    );
+    return true;
+  }
+
+  async *#input(): AsyncGenerator<Uint8Array> {
+    for (;;) {
+      const { promise: news } = this.#news;
+      const bytes = this.#given.shift();
+      if (bytes !== undefined) yield bytes;
+      else if (!this.isInputOpen) return;
+      else await news;
+    }
+  }
+
+  async *events({ processId, ...position }: OutputPosition, signal?: AbortSignal): AsyncGenerator<ProcessEvent> {
+    const offsets = { stdout: position.stdoutOffset, stderr: position.stderrOffset };
+    if (STREAMS.some((stream) => offsets[stream] > this.output(stream).length)) {
       throw new AppError('bad_request', 'It has not printed so much.');
     }
-    yield { kind: 'started', processId, pid: this.pid } as const;
+    yield { kind: 'started', processId, pid: this.pid };
     const aborted = Promise.withResolvers<void>();
     signal?.addEventListener('abort', () => aborted.resolve(), { once: true });
-    for (let offset = stdoutOffset; ; ) {
+    for (;;) {
       signal?.throwIfAborted();
       const { promise: news } = this.#news;
-      const data = this.output.subarray(offset);
-      if (data.length > 0) yield { kind: 'output', stream: 'stdout', offset, data } as const;
-      offset += data.length;
+      for (const stream of STREAMS) {
+        const data = this.output(stream).subarray(offsets[stream]);
+        if (data.length > 0) yield { kind: 'output', stream, offset: offsets[stream], data };
+        offsets[stream] += data.length;
+      }
       if (this.end instanceof AppError) throw this.end;
-      if (this.end !== undefined && offset === this.output.length) {
-        yield { kind: 'exited', ...this.end } as const;
+      if (this.end !== undefined && STREAMS.every((stream) => offsets[stream] === this.output(stream).length)) {
+        yield { kind: 'exited', ...this.end };
         return;
       }
       await Promise.race([news, aborted.promise]);
@@ -94,19 +146,22 @@ class FakeProcess {
 }
 
 export class FakeProcesses {
+  readonly #programs: FakePrograms;
   #all = new Map<ProcessId, FakeProcess>();
   readonly #used = new Set<ProcessId>();
   #lastPid = 100;
 
+  constructor(programs: FakePrograms = {}) {
+    this.#programs = programs;
+  }
+
   run(guest: FakeGuestState, command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent> {
     if (this.#used.has(command.processId)) throw new AppError('name_taken', 'The process id was used before.');
     const process = new FakeProcess(command, ++this.#lastPid);
-    const answer = answerTo(guest, command);
+    this.#begin(process, guest);
     this.#used.add(command.processId);
     this.#all.set(command.processId, process);
-    process.print(Buffer.from(answer.output));
-    if (answer.exit !== null) process.finish({ exit: answer.exit, timedOut: false, oom: false });
-    else if (command.timeoutMs !== undefined) {
+    if (command.timeoutMs !== undefined) {
       const end = { exit: { signal: 9 }, timedOut: true, oom: false };
       setTimeout(() => process.finish(end), command.timeoutMs).unref();
     }
@@ -115,11 +170,20 @@ export class FakeProcesses {
     return process.events({ processId: command.processId, stdoutOffset: 0, stderrOffset: 0 }, signal);
   }
 
+  #begin(process: FakeProcess, guest: FakeGuestState): void {
+    const answer = answerTo(guest, process.command);
+    if (answer === undefined) {
+      if (process.runProgram(this.#programs, guest.files)) return;
+      throw new AppError('command_not_started', `The fake guest has no program "${process.command.argv[0]}".`);
+    }
+    process.print(answer.output);
+    if (answer.exit !== null) process.finish({ exit: answer.exit, timedOut: false, oom: false });
+  }
+
   attach(at: OutputPosition, signal?: AbortSignal): AsyncIterable<ProcessEvent> {
     return this.#get(at.processId).events(at, signal);
   }
 
-  /** `cat` prints what it is given, and ends with it. */
   writeInput({ processId, offset, data, eof }: ProcessInput): number {
     const process = this.#get(processId);
     const start = offset ?? process.stdinBytes;
@@ -128,9 +192,8 @@ export class FakeProcesses {
     if (rest.length > 0 && !process.isInputOpen) throw new AppError('input_closed', 'It takes no input.');
     // A fake that takes little at a time shows whether the rest is sent again.
     const taken = rest.subarray(0, 1000);
-    process.stdinBytes += taken.length;
-    process.print(taken);
-    if (eof && taken.length === rest.length) process.finish({ exit: { code: 0 }, timedOut: false, oom: false });
+    const isEnd = eof && taken.length === rest.length;
+    if (taken.length > 0 || isEnd) process.give(taken, isEnd);
     return process.stdinBytes;
   }
 
@@ -147,7 +210,8 @@ export class FakeProcesses {
   list({ ended = false }: { readonly ended?: boolean } = {}): readonly GuestProcess[] {
     return [...this.#all.values()]
       .filter(({ end }) => ended || end === undefined)
-      .map(({ command, pid, startedMs, end, output, stdinBytes }) => ({
+      .map((process) => ({ process, ...process }))
+      .map(({ process, command, pid, startedMs, end, stdinBytes }) => ({
         processId: command.processId,
         pid,
         argv: command.argv,
@@ -157,8 +221,8 @@ export class FakeProcesses {
         leaderAlive: end === undefined,
         liveProcesses: end === undefined ? 1 : 0,
         ...(end === undefined || end instanceof AppError ? {} : { end }),
-        stdoutBytes: output.length,
-        stderrBytes: 0,
+        stdoutBytes: process.output().length,
+        stderrBytes: process.output('stderr').length,
         stdinBytes,
       }));
   }
@@ -176,7 +240,11 @@ export class FakeProcesses {
   }
 }
 
-function answerTo(guest: FakeGuestState, command: GuestCommand): { output: string; exit: ProcessExit | null } {
+/** Words that mean something to tests of what is around the guest; undefined for all others. */
+function answerTo(
+  guest: FakeGuestState,
+  command: GuestCommand,
+): { readonly output: string; readonly exit: ProcessExit | null } | undefined {
   const [word, argument = ''] = (command.argv.at(-1) ?? '').split(' ');
   switch (word) {
     case 'increment':
@@ -186,12 +254,9 @@ function answerTo(guest: FakeGuestState, command: GuestCommand): { output: strin
       return { output: `${guest.counter}\n`, exit: { code: 0 } };
     case 'env':
       return { output: `${command.env[argument] ?? ''}\n`, exit: { code: 0 } };
-    case 'exit':
-      return { output: '', exit: { code: Number(argument) } };
-    case 'cat':
     case 'forever':
       return { output: '', exit: null };
     default:
-      throw new AppError('command_not_started', `The fake guest does not know "${word}".`);
+      return undefined;
   }
 }

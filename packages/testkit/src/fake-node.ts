@@ -3,8 +3,8 @@
  * immutable, children share nothing with their source, a rewind ends the old life last.
  *
  * A guest's whole state is a counter and its files; both are captured by a point and come back from it, so a test can
- * assert what fork, rewind and pause mean. The commands a guest understands (last word of `argv`): `increment`, `read`,
- * `env NAME`, `exit N`, `forever`, `cat`. Processes belong to a life: none comes back from a point.
+ * assert what fork, rewind and pause mean. The commands that a guest understands are in `fake-node-guest.ts`. Processes
+ * belong to a life: none comes back from a point.
  *
  * Each order announces itself to `faults` before its effect (`pause`) and after it (`pause done`); a test can make it fail
  * there, or hold it.
@@ -52,6 +52,7 @@ import {
 } from '@space/core';
 import type { FakeFiles } from './fake-files.ts';
 import { FakeGuestState, FakeProcesses } from './fake-node-guest.ts';
+import type { FakePrograms } from './fake-shell.ts';
 import { Faults } from './faults.ts';
 
 interface FakeLife {
@@ -80,11 +81,17 @@ export class FakeNode implements NodePort {
   readonly #ready = new Map<string, SnapshotId>();
   readonly #epochs = new Map<SandboxId, number>();
   readonly #listeners = new Set<(end: LifeEnd) => void>();
+  readonly #programs: FakePrograms;
   #serial = 0;
   readonly #claimed = new Map<SandboxId, number>();
   /** What its VMs may take in all. */
   memoryMib = 2 ** 20;
   #lastInstant = 0;
+
+  /** `programs` are in every guest, and stronger than its own. */
+  constructor({ programs = {} }: { readonly programs?: FakePrograms } = {}) {
+    this.#programs = programs;
+  }
 
   // What a test looks at.
 
@@ -387,7 +394,7 @@ export class FakeNode implements NodePort {
   }
 
   #newLife(guest: FakeGuestState): FakeLife {
-    return { lifeId: this.#nextId('lif') as LifeId, guest, processes: new FakeProcesses(), cpuMs: 0 };
+    return { lifeId: this.#nextId('lif') as LifeId, guest, processes: new FakeProcesses(this.#programs), cpuMs: 0 };
   }
 
   #endLife(sandbox: FakeSandbox): void {
