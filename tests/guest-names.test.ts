@@ -8,13 +8,13 @@ import { expect, it } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '..');
 const CARRIERS = ['core', 'contract', 'http', 'control', 'node', 'adapters/guest-grpc', 'sdk'];
-/** Writes the document of the API, at build time. */
-const TOOLS = ['write-openapi.ts'];
+/** Write the document of the API, at build time; read the configuration of the client, whose path the environment says. */
+const NO_CARRIERS = ['write-openapi.ts', 'config-file.ts'];
 
 it.each(CARRIERS)('packages/%s opens no file and starts no process', (carrier) => {
   const folder = join(ROOT, 'packages', carrier, 'src');
   const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
-    (file) => file.endsWith('.ts') && !file.endsWith('.test.ts') && !TOOLS.includes(file),
+    (file) => file.endsWith('.ts') && !file.endsWith('.test.ts') && !NO_CARRIERS.includes(file),
   );
   expect(sources.length).toBeGreaterThan(3);
   const touching = sources.filter((file) =>

@@ -42,6 +42,23 @@ export type {
   WriteOptions,
   WrittenFile,
 } from './files.ts';
+export {
+  type EventsOptions,
+  events,
+  type HappenedEvent,
+  type ListOperationsOptions,
+  type Operation,
+  operations,
+} from './history.ts';
+export {
+  type ApiKey,
+  type CreatedApiKey,
+  type CreateKeyOptions,
+  createKey,
+  listKeys,
+  type Role,
+  revokeKey,
+} from './keys.ts';
 export type { FilePath } from './paths.ts';
 export {
   type Capabilities,

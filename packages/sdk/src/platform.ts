@@ -1,5 +1,6 @@
 /** Calls that concern no single sandbox: named snapshots, templates, capabilities. */
 import type { Capabilities, Snapshot, SnapshotList, TemplateList } from '@space/contract';
+import { itemsOf, pagesOf } from './pages.ts';
 import { type CallOptions, type ConnectionOptions, Transport } from './transport.ts';
 
 export type { Capabilities };
@@ -9,7 +10,7 @@ type Options = ConnectionOptions & CallOptions;
 
 /** All named snapshots, newest first. */
 export async function listSnapshots(options: Options = {}): Promise<Snapshot[]> {
-  return listPages(new Transport(options), '/v1/snapshots', options.signal);
+  return snapshotsOf(new Transport(options), '/v1/snapshots', options.signal);
 }
 
 /** Throws `not_found`. */
@@ -35,18 +36,12 @@ export async function getCapabilities(options: Options = {}): Promise<Capabiliti
   return new Transport(options).json({ method: 'GET', path: '/v1/capabilities', signal: options.signal });
 }
 
-/** All snapshots of a list, fetched page by page. */
-export async function listPages(
+/** All snapshots of a list. */
+export async function snapshotsOf(
   transport: Transport,
   path: string,
   signal: AbortSignal | undefined,
 ): Promise<Snapshot[]> {
-  const snapshots: Snapshot[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await transport.json<SnapshotList>({ method: 'GET', path, query: { cursor }, signal });
-    snapshots.push(...page.snapshots);
-    cursor = page.nextCursor ?? undefined;
-  } while (cursor !== undefined);
-  return snapshots;
+  const pages = pagesOf<SnapshotList>(transport, path, {}, signal);
+  return itemsOf(pages, ({ snapshots }) => snapshots);
 }

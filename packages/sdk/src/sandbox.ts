@@ -28,7 +28,8 @@ import {
 } from './exec.ts';
 import { type FileContent, Files } from './files.ts';
 import { type InputOptions, writeInput } from './input.ts';
-import { listPages } from './platform.ts';
+import { itemsOf, pagesOf } from './pages.ts';
+import { snapshotsOf } from './platform.ts';
 import { Schedules } from './schedules.ts';
 import { type CallOptions, type ConnectionOptions, Transport } from './transport.ts';
 
@@ -140,15 +141,8 @@ export class Sandbox implements AsyncDisposable {
   static async list(options: ListOptions = {}): Promise<Sandbox[]> {
     const transport = new Transport(options);
     const { status, signal } = options;
-    const sandboxes: Sandbox[] = [];
-    let cursor: string | undefined;
-    do {
-      const call = { method: 'GET', path: '/v1/sandboxes', query: { status, cursor }, signal } as const;
-      const page = await transport.json<SandboxList>(call);
-      sandboxes.push(...page.sandboxes.map((fields) => new Sandbox(transport, fields)));
-      cursor = page.nextCursor ?? undefined;
-    } while (cursor !== undefined);
-    return sandboxes;
+    const pages = pagesOf<SandboxList>(transport, '/v1/sandboxes', { status }, signal);
+    return itemsOf(pages, (page) => page.sandboxes.map((fields) => new Sandbox(transport, fields)));
   }
 
   get id(): string {
@@ -240,7 +234,7 @@ export class Sandbox implements AsyncDisposable {
 
   /** Its snapshots, newest first, each with its parent. */
   async timeline({ signal }: CallOptions = {}): Promise<Snapshot[]> {
-    return listPages(this.#transport, `${this.#path}/snapshots`, signal);
+    return snapshotsOf(this.#transport, `${this.#path}/snapshots`, signal);
   }
 
   /**

@@ -4,13 +4,14 @@
  * up when it hears nothing for 300 s, so calls ask the server for interim answers (102), and streams carry empty lines.
  */
 import type { Problem } from '@space/contract';
+import { readConfigFile } from './config-file.ts';
 import { fromProblem, invalidAnswer, misused, type SpaceError, unreachable } from './errors.ts';
 import { MAX_RETRIES, pause, pauseAfterAnswer, pauseAfterFailure } from './retry.ts';
 
 export interface ConnectionOptions {
-  /** Default: the environment variable SPACE_API_KEY. */
+  /** Default: the environment variable SPACE_API_KEY, else that of the config file (see `config-file.ts`). */
   readonly apiKey?: string;
-  /** Default: SPACE_URL, else http://127.0.0.1:7070. */
+  /** Default: SPACE_URL, else that of the config file, else http://127.0.0.1:7070. */
   readonly baseUrl?: string;
   /** The project to work in (id or name), for a key of several. Default: SPACE_PROJECT, else the first one. */
   readonly project?: string;
@@ -25,7 +26,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 interface Call extends CallOptions {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -46,15 +47,9 @@ export class Transport {
   readonly #fetch: typeof fetch;
 
   constructor(options: ConnectionOptions = {}) {
-    const apiKey = options.apiKey ?? environment('SPACE_API_KEY');
-    if (apiKey === undefined) {
-      throw misused(
-        'There is no API key.',
-        'Pass apiKey, or set SPACE_API_KEY; the server printed one at its first start.',
-      );
-    }
+    const { url, apiKey } = addressOf(options);
     this.#apiKey = apiKey;
-    this.baseUrl = (options.baseUrl ?? environment('SPACE_URL') ?? DEFAULT_URL).replace(/\/+$/, '');
+    this.baseUrl = url;
     this.#project = options.project ?? environment('SPACE_PROJECT');
     this.#maxRetries = options.maxRetries ?? MAX_RETRIES;
     this.#fetch = options.fetch ?? fetch;
@@ -134,6 +129,24 @@ export class Transport {
     }
     return init;
   }
+}
+
+/** Where to call, and with which key: what is passed, else the environment, else the file of the first start. */
+function addressOf(options: ConnectionOptions): { readonly url: string; readonly apiKey: string } {
+  const givenUrl = options.baseUrl ?? environment('SPACE_URL');
+  const givenKey = options.apiKey ?? environment('SPACE_API_KEY');
+  const file = givenKey === undefined || givenUrl === undefined ? readConfigFile() : undefined;
+  const url = trimmed(givenUrl ?? file?.url ?? DEFAULT_URL);
+  const apiKey = givenKey ?? (file !== undefined && trimmed(file.url) === url ? file.apiKey : undefined);
+  if (apiKey !== undefined) return { url, apiKey };
+  throw misused(
+    `There is no API key for ${url}.`,
+    'Pass apiKey, or set SPACE_API_KEY; the server printed one at its first start.',
+  );
+}
+
+function trimmed(url: string): string {
+  return url.replace(/\/+$/, '');
 }
 
 /** A stream as a body cannot be sent a second time. */

@@ -1,0 +1,38 @@
+/** What was done, and what happens: operations and events. */
+import type { Operation, OperationList, PlatformWireEvent } from '@space/contract';
+import { readEvents } from './lines.ts';
+import { pagesOf } from './pages.ts';
+import { type CallOptions, type ConnectionOptions, Transport } from './transport.ts';
+
+export type { Operation };
+/** Something that happened; `cursor` is where it stands. */
+export type HappenedEvent = Extract<PlatformWireEvent, { readonly type: 'event' }>;
+
+export interface ListOperationsOptions extends ConnectionOptions, CallOptions {
+  /** Only those on the sandbox of this id, which may be deleted by now. */
+  readonly sandboxId?: string;
+}
+
+export interface EventsOptions extends ConnectionOptions, CallOptions {
+  /** The cursor of an event: go on behind it. Default: all that are kept, which is 7 days. */
+  readonly after?: string;
+  /** Whether to wait for what happens next. Default true. */
+  readonly follow?: boolean;
+}
+
+/** Operations of the project, newest first, fetched as they are asked for. */
+export async function* operations(options: ListOperationsOptions = {}): AsyncGenerator<Operation> {
+  const query = { sandbox: options.sandboxId };
+  const pages = pagesOf<OperationList>(new Transport(options), '/v1/operations', query, options.signal);
+  for await (const page of pages) yield* page.operations;
+}
+
+/** What happens in the project, in order; none is missed. Errors: `events_lost` for a cursor that is too old. */
+export async function* events(options: EventsOptions = {}): AsyncGenerator<HappenedEvent> {
+  const { after, follow, signal } = options;
+  const call = { method: 'GET', path: '/v1/events', query: { after, follow }, signal } as const;
+  const response = await new Transport(options).send(call);
+  for await (const event of readEvents<PlatformWireEvent>(response, 'end', signal)) {
+    if (event.type === 'event') yield event;
+  }
+}
