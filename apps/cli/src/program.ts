@@ -1,0 +1,61 @@
+/** The verbs, and what `--help` says beside them. */
+import { Command } from '@commander-js/extra-typings';
+import type { Cli } from './cli.ts';
+import * as commands from './verbs/commands.ts';
+import { cp } from './verbs/cp.ts';
+import { keys } from './verbs/keys.ts';
+import { logs } from './verbs/logs.ts';
+import { capabilities, templates } from './verbs/platform.ts';
+import * as points from './verbs/points.ts';
+import * as sandboxes from './verbs/sandboxes.ts';
+import { top } from './verbs/top.ts';
+
+/** Verbs on this machine, which the script `space` carries out. */
+export const HOST_VERBS = {
+  up: 'serve the platform on this machine',
+} as const;
+
+const HOST_HELP = `
+On this machine:
+${Object.entries(HOST_VERBS)
+  .map(([name, summary]) => `  ${name.padEnd(29)}${summary}`)
+  .join('\n')}
+
+Completion: source <(space completion bash), or zsh, in the file that your shell reads at its start.
+
+Where a sandbox is meant, give its id, its name, or the beginning of either. SPACE_API_KEY, SPACE_URL and SPACE_PROJECT say
+whom to call and as whom; without them, the config file does that \`space up\` writes at its first start.`;
+
+export function buildProgram(cli: Cli) {
+  const program = new Command('space')
+    .description(
+      'Sandboxes for AI agents: microVMs that can be snapshotted, forked, rewound and paused while they run.',
+    )
+    .enablePositionalOptions()
+    .showHelpAfterError(false)
+    .addHelpText('after', HOST_HELP);
+  const all = [
+    commands.run,
+    sandboxes.create,
+    sandboxes.ls,
+    sandboxes.get,
+    commands.exec,
+    commands.shell,
+    cp,
+    logs,
+    top,
+    points.snapshot,
+    points.timeline,
+    points.fork,
+    points.rewind,
+    sandboxes.pause,
+    sandboxes.resume,
+    sandboxes.rm,
+    points.snapshots,
+    templates,
+    keys,
+    capabilities,
+  ];
+  for (const make of all) program.addCommand(make(cli));
+  return program;
+}

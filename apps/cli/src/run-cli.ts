@@ -1,0 +1,43 @@
+/** One run of the command line, from its words to its exit code. */
+import { CommanderError } from '@commander-js/extra-typings';
+import type { Command } from 'commander';
+import { Cli } from './cli.ts';
+import type { Io } from './context.ts';
+import { EXIT, errorText, exitCodeOf } from './errors.ts';
+import { buildProgram } from './program.ts';
+
+export async function runCli(argv: readonly string[], io: Io): Promise<number> {
+  // Whoever reads our output may leave at any time.
+  for (const stream of [io.stdout, io.stderr]) stream.on('error', () => undefined);
+  const cli = new Cli(io);
+  const program = buildProgram(cli);
+  onEveryCommand(program as unknown as Command, (command) =>
+    command.exitOverride().configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      // Errors are said below, once, in one form.
+      writeErr: () => undefined,
+    }),
+  );
+  try {
+    if (argv.length === 0) {
+      io.stdout.write(program.helpInformation());
+      return EXIT.usage;
+    }
+    if (argv[0] === 'completion' || argv[0] === 'complete') {
+      const { addCompletion, BASH_WORDS } = await import('./completion.ts');
+      await addCompletion(program as unknown as Command, argv[0] === 'complete');
+      if (argv.join(' ') === 'completion bash') io.stdout.write(BASH_WORDS);
+    }
+    await program.parseAsync(argv, { from: 'user' });
+    return cli.exitCode;
+  } catch (error) {
+    if (error instanceof CommanderError && error.exitCode === 0) return 0;
+    io.stderr.write(errorText(error, cli.json ?? argv.includes('--json')));
+    return exitCodeOf(error, cli.failedCode);
+  }
+}
+
+function onEveryCommand(command: Command, change: (command: Command) => void): void {
+  change(command);
+  for (const each of command.commands) onEveryCommand(each, change);
+}

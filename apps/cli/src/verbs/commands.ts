@@ -1,0 +1,127 @@
+/** exec, shell, run: commands in a sandbox, as if they ran here. */
+import { Sandbox } from '@space/sdk';
+import { type Cli, duration, keyValue, verb } from '../cli.ts';
+import type { Context } from '../context.ts';
+import { EXIT } from '../errors.ts';
+import { resolveSandbox, resolveSnapshot } from '../resolve.ts';
+import { runSession, type SessionOptions } from '../session.ts';
+import { commandOf, createOptionsOf, creating, EXEC_HELP, type ExecutingOptions, execOptionsOf } from './options.ts';
+
+/** A login shell of the user. */
+const SHELL = ['/bin/bash', '-l'];
+
+interface TerminalOptions extends ExecutingOptions {
+  /** `--tty` and `--no-tty`. */
+  readonly tty?: boolean | undefined;
+  /** `--no-stdin`. */
+  readonly stdin: boolean;
+}
+
+const COMMAND_HELP = `
+One word is a line of shell; several are a program with its arguments. Options come before the sandbox.
+The exit code is that of the command, 128 + N when signal N ended it, 124 when its time had passed, 127 when it could
+not be started, and 125 when SPACE failed. On a terminal, Enter ~ . leaves a command that does not answer.`;
+
+export function exec(cli: Cli) {
+  return verb('exec', 'run a command in a sandbox; it wakes a paused one')
+    .argument('<sandbox>')
+    .argument('<command...>')
+    .option(EXEC_HELP.env, 'added to the environment (again for more)', keyValue)
+    .option(EXEC_HELP.cwd, "directory to start in (default: the user's home)")
+    .option(EXEC_HELP.user, 'who runs it (default: user)')
+    .option(EXEC_HELP.timeout, 'kill it, with all that it started, after e.g. 30s, 10m, 2h', duration)
+    .option('--keep-awake', 'the sandbox is not paused as idle while the command lives')
+    .option('-t, --tty', 'run it on a terminal (default: when you are on one)')
+    .option('-T, --no-tty', 'do not run it on a terminal')
+    .option('-N, --no-stdin', 'give it no input')
+    .passThroughOptions()
+    .addHelpText('after', COMMAND_HELP)
+    .action(
+      cli.run(async (context, options, reference, words) => {
+        const command = commandOf(words);
+        const sandbox = await resolveSandbox(reference, context);
+        return runSession(sandbox, command, sessionOptionsOf(options), context);
+      }, EXIT.platform),
+    );
+}
+
+export function shell(cli: Cli) {
+  return verb('shell', 'a login shell in a sandbox')
+    .argument('<sandbox>')
+    .option(EXEC_HELP.env, 'added to the environment (again for more)', keyValue)
+    .option(EXEC_HELP.cwd, "directory to start in (default: the user's home)")
+    .option(EXEC_HELP.user, 'whose shell (default: user)')
+    .addHelpText('after', '\nEnter ~ . leaves a shell that does not answer.')
+    .action(
+      cli.run(async (context, options, reference) => {
+        const sandbox = await resolveSandbox(reference, context);
+        return runSession(sandbox, SHELL, sessionOptionsOf({ ...options, stdin: true }), context);
+      }, EXIT.platform),
+    );
+}
+
+export function run(cli: Cli) {
+  return creating('run', 'create a sandbox, run a command in it (default: a shell), and delete it')
+    .argument('[command...]')
+    .option(EXEC_HELP.env, 'environment of the sandbox (again for more)', keyValue)
+    .option(EXEC_HELP.cwd, "directory to start in (default: the user's home)")
+    .option(EXEC_HELP.user, 'who runs it (default: user)')
+    .option(EXEC_HELP.timeout, 'kill it, with all that it started, after e.g. 30s, 10m, 2h', duration)
+    .option('-T, --no-tty', 'do not run it on a terminal')
+    .option('-N, --no-stdin', 'give it no input')
+    .option('-k, --keep', 'do not delete the sandbox; its id goes to stderr')
+    .passThroughOptions()
+    .addHelpText('after', COMMAND_HELP)
+    .action(
+      cli.run(async (context, options, words) => {
+        const command = words.length === 0 ? SHELL : commandOf(words);
+        const snapshot = options.snapshot === undefined ? undefined : await resolveSnapshot(options.snapshot, context);
+        const { env = {}, tty, ...rest } = options;
+        const given = { ...context.connection, ...createOptionsOf(rest, snapshot?.id), env };
+        await using made = await Made.create(given, options.keep === true, context);
+        if (made.isUnwanted) return EXIT.signal + 2;
+        const session = { ...rest, ...(tty ? {} : { tty: false }) };
+        return await runSession(made.sandbox, command, sessionOptionsOf(session), context);
+      }, EXIT.platform),
+    );
+}
+
+/** A sandbox that goes when the block ends, also when it is no longer wanted before it is there. */
+class Made implements AsyncDisposable {
+  readonly sandbox: Sandbox;
+  readonly isUnwanted: boolean;
+  readonly #keep: boolean;
+  readonly #context: Context;
+
+  private constructor(sandbox: Sandbox, isUnwanted: boolean, keep: boolean, context: Context) {
+    this.sandbox = sandbox;
+    this.isUnwanted = isUnwanted;
+    this.#keep = keep;
+    this.#context = context;
+  }
+
+  static async create(options: Parameters<typeof Sandbox.create>[0], keep: boolean, context: Context): Promise<Made> {
+    const { signals } = context.io;
+    let isUnwanted = false;
+    const unwant = () => {
+      isUnwanted = true;
+      context.out.note('It is deleted as soon as it is there.');
+    };
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) signals.on(name, unwant);
+    try {
+      context.out.note('Creating a sandbox. The first of a template in a size takes tens of seconds.');
+      return new Made(await Sandbox.create(options), isUnwanted, keep, context);
+    } finally {
+      for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) signals.off(name, unwant);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#keep && !this.isUnwanted) this.#context.out.warn(`the sandbox is kept: ${this.sandbox.id}`);
+    else await this.sandbox.delete();
+  }
+}
+
+function sessionOptionsOf(options: TerminalOptions): SessionOptions {
+  return { tty: options.tty, stdin: options.stdin, exec: execOptionsOf(options) };
+}

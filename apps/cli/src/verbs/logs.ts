@@ -1,0 +1,50 @@
+/** logs: what became of a sandbox, and what its console says. */
+import { events, type HappenedEvent, type Operation, operations } from '@space/sdk';
+import { type Cli, verb, wholeNumber } from '../cli.ts';
+import type { Context } from '../context.ts';
+import { inert } from '../inert.ts';
+import { resolveSandbox } from '../resolve.ts';
+
+const DEFAULT_COUNT = 50;
+
+export function logs(cli: Cli) {
+  return verb('logs', 'what was done to a sandbox, oldest first')
+    .argument('<sandbox>')
+    .option('-n, --lines <count>', 'so many of the last', wholeNumber, DEFAULT_COUNT)
+    .option('-f, --follow', 'go on with what happens to it, until you end it')
+    .action(
+      cli.run(async (context, { lines, follow }, reference) => {
+        const { id } = await resolveSandbox(reference, context);
+        // First, so that what happens while the past is printed is not missed.
+        const last = follow ? await lastCursor(context) : undefined;
+        const past: Operation[] = [];
+        for await (const operation of operations({ ...context.connection, sandboxId: id })) {
+          if (past.length >= lines) break;
+          past.unshift(operation);
+        }
+        for (const operation of past) context.out.item(operation, () => operationLine(operation));
+        if (!follow) return;
+        for await (const event of events({ ...context.connection, ...(last === undefined ? {} : { after: last }) })) {
+          if (event.sandboxId === id) context.out.item(event, () => eventLine(event));
+        }
+      }),
+    );
+}
+
+async function lastCursor({ connection }: Context): Promise<string | undefined> {
+  let last: string | undefined;
+  for await (const { cursor } of events({ ...connection, follow: false })) last = cursor;
+  return last;
+}
+
+function operationLine({ kind, state, cause, startedAt, endedAt, error }: Operation): string {
+  const took = endedAt === null ? '' : `  ${((Date.parse(endedAt) - Date.parse(startedAt)) / 1000).toFixed(1)} s`;
+  const why = cause === null ? '' : `  (${cause})`;
+  const failure = error === null ? '' : `  ${error.code}: ${error.title}`;
+  return inert(`${startedAt}  ${kind.padEnd(8)}  ${state}${took}${why}${failure}`);
+}
+
+function eventLine({ at, kind, operation, state, code, snapshotId }: HappenedEvent): string {
+  const facts = [operation, state, code, snapshotId].filter((fact) => fact !== undefined);
+  return inert([at, kind, ...facts].join('  '));
+}

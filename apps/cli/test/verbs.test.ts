@@ -1,0 +1,148 @@
+/** Every verb does what it says, in words for people and in JSON for programs, and its errors have a next step. */
+import { Sandbox } from '@space/sdk';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { until } from './pty.ts';
+import { World } from './world.ts';
+
+let world: World;
+beforeAll(async () => {
+  world = await World.start();
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+describe('sandboxes', () => {
+  it('are created, listed, shown, paused, resumed and deleted', async () => {
+    const args = ['--name', 'one', '--label', 'team=blue', '--memory', '256', '--pause-after', '2h', '--env', 'A=1'];
+    const id = (await world.ok('create', ...args)).trim();
+    expect(id).toMatch(/^sbx_/);
+    expect(await world.ok('ls')).toMatch(new RegExp(`^ID .*\\n${id}  one +running +base +1 CPU, 256 MiB`));
+    expect(await world.ok('get', 'one')).toMatch(/paused +after 7200 s idle\n[\s\S]*label team +blue/);
+    expect(await world.ok('pause', 'one')).toBe(`${id}  paused\n`);
+    expect(await world.json('ls', '--status', 'paused')).toMatchObject([{ id, idle: { pauseAfterMs: 7_200_000 } }]);
+    expect(await world.ok('exec', 'one', 'printenv A')).toBe('1\n');
+    expect(await world.ok('pause', 'one')).toContain('paused');
+    expect(await world.json('resume', 'one')).toMatchObject({ id, status: 'running' });
+    expect(await world.json('rm', 'one')).toEqual({ id, deleted: true });
+    expect(await world.json('ls')).toEqual([]);
+  });
+
+  it('are meant by id, name, or the beginning of either, when it is clear', async () => {
+    const [a, b] = [(await world.ok('create', '-n', 'web-a')).trim(), (await world.ok('create', '-n', 'web-b')).trim()];
+    for (const reference of [a, 'web-a', a.slice(0, 12), a.slice(4, 12)]) {
+      expect((await world.json('get', reference)).id).toBe(a);
+    }
+    const { code, stderr } = await world.run(['rm', 'web']);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/"web" can mean 2 things: web-b .*web-a .*\n {2}Next: /)]);
+    expect((await world.run(['rm', 'web-a', 'nobody'])).stderr).toContain('There is no sandbox "nobody".');
+    // Nothing was done, since not all was clear.
+    expect(await world.json('ls')).toHaveLength(2);
+    await world.ok('rm', a, b);
+  });
+});
+
+describe('points', () => {
+  it('are taken, listed, forked from and gone back to', async () => {
+    await world.ok('create', '-n', 'src');
+    await world.ok('exec', 'src', 'echo one > f');
+    const point = (await world.ok('snapshot', 'src', '--note', 'first', '--name', 'golden')).trim();
+    await world.ok('exec', 'src', 'echo two > f');
+    const kept = (await world.ok('rewind', 'src', point.slice(0, 12))).trim();
+    expect(await world.ok('exec', 'src', 'cat f')).toBe('one\n');
+    expect(await world.ok('timeline', 'src')).toMatch(
+      new RegExp(`\\n {3}${kept} .*rewind.*\\n\\*  ${point}  golden +snapshot .* first\\n`),
+    );
+    const copies = (await world.ok('fork', 'src', '-n', '2', '--from', kept)).trim().split('\n');
+    expect(copies).toHaveLength(2);
+    expect(await world.ok('exec', copies[1] ?? '', 'cat f')).toBe('two\n');
+    await world.ok('rm', 'src', ...copies);
+    expect(await world.ok('snapshots')).toContain('golden');
+    await world.ok('create', '-n', 'again', '-s', 'gold');
+    expect(await world.ok('exec', 'again', 'cat f')).toBe('one\n');
+    await world.ok('rm', 'again');
+    await world.ok('snapshots', 'rm', 'golden');
+    expect(await world.json('snapshots')).toEqual([]);
+  });
+});
+
+describe('what a sandbox did', () => {
+  it('is told, and followed', async () => {
+    const id = (await world.ok('create', '-n', 'told')).trim();
+    await world.ok('pause', 'told');
+    expect(await world.ok('logs', 'told')).toMatch(/create +succeeded.*\n.*pause +succeeded/);
+    const following = world.start(['logs', 'told', '--follow', '--json', '-n', '1']);
+    let text = '';
+    following.stdout.on('data', (bytes: Buffer) => {
+      text += bytes;
+    });
+    await until(() => text.includes('\n'));
+    await world.ok('resume', 'told');
+    await until(() => text.includes('sandbox.running'));
+    const lines = text.split('\n');
+    following.kill('SIGKILL');
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({ kind: 'pause', sandboxId: id });
+    expect(await world.json('top')).toMatchObject([{ id, status: 'running', now: { memoryBytes: 2 ** 26 } }]);
+    await world.ok('rm', 'told');
+  });
+});
+
+describe('the platform', () => {
+  it('tells its templates and what it can do', async () => {
+    expect(await world.ok('templates')).toContain('base');
+    expect(await world.ok('capabilities')).toContain('guest code  tcg: nothing runs here');
+  });
+
+  it('makes, lists and revokes keys, and shows a secret once', async () => {
+    const secret = (await world.ok('keys', 'create', '--role', 'viewer', '--role', 'auditor', '--name', 'ci')).trim();
+    const env = { SPACE_API_KEY: secret };
+    expect((await world.run(['ls'], { env })).code).toBe(0);
+    expect((await world.run(['create'], { env })).stderr).toMatch(/\(forbidden, req_/);
+    const listed = await world.ok('keys');
+    expect(listed).toContain('viewer,auditor');
+    expect(listed).not.toContain(secret);
+    const { id } = (await world.json('keys')).find(({ name }: { name: string }) => name === 'ci');
+    await world.ok('keys', 'revoke', id);
+    expect((await world.run(['ls'], { env })).stderr).toContain('unauthenticated');
+  });
+});
+
+describe('errors', () => {
+  it.each([
+    [['get', 'nobody'], 1, 'not_found'],
+    [['create', '-n', 'Not A Name'], 1, 'bad_request'],
+    [['create', '--memory', 'much'], 2, 'bad_usage'],
+    [['create', '--pause-after', '1s'], 2, 'bad_usage'],
+    [['exec'], 2, 'bad_usage'],
+    [['nonsense'], 2, 'bad_usage'],
+    [['ls', '--url', 'http://127.0.0.1:9'], 1, 'unreachable'],
+    [['cp', 'a', 'b'], 2, 'bad_usage'],
+  ])('of %j have an exit code, and one shape in JSON', async (args, code, name) => {
+    const ran = await world.run([...args, '--json']);
+    expect([ran.code, ran.stdout.toString()]).toEqual([code, '']);
+    const { error } = JSON.parse(ran.stderr);
+    expect(error.code).toBe(name);
+    expect(Object.keys(error).sort()).toEqual(['code', 'detail', 'facts', 'nextStep', 'requestId', 'retry', 'status']);
+    expect(error.nextStep).toMatch(/.{8}/);
+    const words = await world.run(args);
+    expect([words.code, words.stderr]).toEqual([code, expect.stringMatching(/^space: .*\n {2}Next: .*\n$/)]);
+  });
+});
+
+describe('text from a sandbox', () => {
+  it('does nothing to a terminal, in words or in JSON', async () => {
+    const evil = '\x1b]0;owned\x07\x1b[2J\u202etxt.exe\u009b31m\u200b\r\n';
+    const sandbox = await Sandbox.create({ ...world.platform.connection, name: 'evil', metadata: { [evil]: evil } });
+    await sandbox.snapshot({ note: evil });
+    for (const args of [
+      ['get', 'evil'],
+      ['timeline', 'evil'],
+      ['ls'],
+      ['get', 'evil', '--json'],
+      ['timeline', 'evil', '--json'],
+    ]) {
+      const text = await world.ok(...args);
+      expect(text.replaceAll('\n', ''), args.join(' ')).not.toMatch(/[\p{C}\p{Zl}\p{Zp}]/u);
+    }
+    expect((await world.json('get', 'evil')).metadata).toEqual({ [evil]: evil });
+    await world.ok('rm', 'evil');
+  });
+});
