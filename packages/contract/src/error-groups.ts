@@ -21,7 +21,10 @@ export const OPERATION = [
   'link_lost',
 ] as const satisfies readonly ErrorCode[];
 
+/** What came of a microVM that was relied on. */
+export const VM = ['vm_lost', 'vm_unresponsive', 'agent_lost'] as const satisfies readonly ErrorCode[];
+
 /** What reaching into a sandbox can answer; a paused one is woken first. */
-export const USE = [...OPERATION, ...START, 'vm_lost', 'agent_lost'] as const satisfies readonly ErrorCode[];
+export const USE = [...OPERATION, ...START, ...VM] as const satisfies readonly ErrorCode[];
 
 export const WAKES = 'Wakes a paused sandbox.';

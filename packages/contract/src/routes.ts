@@ -3,7 +3,7 @@
  * clients' types are made from it. Each key is the name of the use-case that answers (see `use-cases.ts`).
  */
 import type { ErrorCode } from '@space/core';
-import { OPERATION, START, USE, WAKES } from './error-groups.ts';
+import { OPERATION, START, USE, VM, WAKES } from './error-groups.ts';
 import { FILE_ROUTES } from './file-routes.ts';
 import { bytes, json, ndjson, noBody, nothing, type Route, text } from './route.ts';
 import { SCHEDULE_ROUTES } from './schedule-routes.ts';
@@ -40,8 +40,7 @@ export const ROUTES = {
       'name_taken',
       'superseded',
       'boot_failed',
-      'vm_lost',
-      'agent_lost',
+      ...VM,
       ...START,
     ],
   },
@@ -192,7 +191,7 @@ export const ROUTES = {
     body: noBody,
     response: json(schemas.processList),
     status: 200,
-    errors: ['not_found', 'wrong_state', 'operation_in_progress', 'vm_lost', 'agent_lost', 'link_lost', 'timed_out'],
+    errors: ['not_found', 'wrong_state', 'operation_in_progress', ...VM, 'link_lost', 'timed_out'],
   },
   signalProcess: {
     method: 'POST',
@@ -221,7 +220,7 @@ export const ROUTES = {
     body: json(schemas.emptyBody),
     response: json(schemas.sandbox),
     status: 200,
-    errors: [...OPERATION, 'snapshot_failed', 'insufficient_space', 'vm_lost', 'agent_lost', 'timed_out'],
+    errors: [...OPERATION, 'snapshot_failed', 'insufficient_space', ...VM, 'timed_out'],
   },
   resumeSandbox: {
     method: 'POST',
@@ -235,7 +234,7 @@ export const ROUTES = {
     body: json(schemas.emptyBody),
     response: json(schemas.sandbox),
     status: 200,
-    errors: [...OPERATION, ...START, 'boot_failed', 'vm_lost', 'agent_lost'],
+    errors: [...OPERATION, ...START, 'boot_failed', ...VM],
   },
   takeSnapshot: {
     method: 'POST',
@@ -249,16 +248,7 @@ export const ROUTES = {
     body: json(schemas.snapshotBody),
     response: json(schemas.snapshot),
     status: 201,
-    errors: [
-      ...OPERATION,
-      'limit_reached',
-      'name_taken',
-      'snapshot_failed',
-      'insufficient_space',
-      'vm_lost',
-      'agent_lost',
-      'timed_out',
-    ],
+    errors: [...OPERATION, 'limit_reached', 'name_taken', 'snapshot_failed', 'insufficient_space', ...VM, 'timed_out'],
   },
   getTimeline: {
     method: 'GET',
@@ -286,7 +276,7 @@ export const ROUTES = {
     body: json(schemas.forkBody),
     response: json(schemas.forkResults),
     status: 200,
-    errors: [...OPERATION, ...START, 'snapshot_failed', 'vm_lost', 'agent_lost'],
+    errors: [...OPERATION, ...START, 'snapshot_failed', ...VM],
   },
   rewindSandbox: {
     method: 'POST',
@@ -300,7 +290,7 @@ export const ROUTES = {
     body: json(schemas.rewindBody),
     response: json(schemas.rewound),
     status: 200,
-    errors: [...OPERATION, ...START, 'snapshot_failed', 'vm_lost', 'agent_lost'],
+    errors: [...OPERATION, ...START, 'snapshot_failed', ...VM],
   },
   listSnapshots: {
     method: 'GET',
@@ -549,6 +539,18 @@ export const ROUTES = {
     query: nothing,
     body: noBody,
     response: text('text/plain; version=0.0.4; charset=utf-8'),
+    status: 200,
+    errors: [],
+  },
+  getWelcome: {
+    method: 'GET',
+    path: '/',
+    summary: 'What this server is, and where its API is described',
+    open: true,
+    params: nothing,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.welcome),
     status: 200,
     errors: [],
   },

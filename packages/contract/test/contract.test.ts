@@ -68,7 +68,7 @@ describe('the route table', () => {
   });
 
   test('has a use-case for each route but those that the server answers itself', () => {
-    type Own = 'getHealth' | 'getReadiness' | 'getOpenApi' | 'headFile';
+    type Own = 'getWelcome' | 'getHealth' | 'getReadiness' | 'getOpenApi' | 'headFile';
     expectTypeOf<Exclude<keyof UseCases, 'readiness'>>().toEqualTypeOf<Exclude<RouteName, Own>>();
   });
 

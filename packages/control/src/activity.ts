@@ -2,15 +2,7 @@
  * Who is in a sandbox now, and when it was last busy: what the pauses of idle ones are decided by. In memory only: after a
  * restart every sandbox counts as busy at that moment.
  */
-import {
-  type Activity,
-  type Clock,
-  isIdle,
-  type Observation,
-  observe,
-  type ProcessId,
-  type SandboxId,
-} from '@space/core';
+import { type Activity, type Clock, isIdle, type Observation, observe, type SandboxId } from '@space/core';
 import type { RecordedSandbox } from './records.ts';
 import type { Sample } from './sampler.ts';
 
@@ -18,8 +10,6 @@ interface Track {
   activity: Activity;
   /** Of the last lifecycle change that was seen; null: none yet. */
   epoch: number | null;
-  /** Processes that keep it awake while they are alive; some may have ended since. */
-  readonly keepers: Set<ProcessId>;
 }
 
 export class ActivityLog {
@@ -38,18 +28,6 @@ export class ActivityLog {
       if (open) this.#saw(id, { kind: 'use_ended' });
       open = false;
     };
-  }
-
-  keepAwake(id: SandboxId, processId: ProcessId): void {
-    this.#track(id).keepers.add(processId);
-  }
-
-  keepers(id: SandboxId): readonly ProcessId[] {
-    return [...(this.#tracks.get(id)?.keepers ?? [])];
-  }
-
-  dropKeeper(id: SandboxId, processId: ProcessId): void {
-    this.#tracks.get(id)?.keepers.delete(processId);
   }
 
   /** Idle time begins anew. */
@@ -88,7 +66,7 @@ export class ActivityLog {
     const known = this.#tracks.get(id);
     if (known !== undefined) return known;
     const activity = { busyAtMs: this.#clock.monotonicMs(), openUses: 0 };
-    const track: Track = { activity, epoch: null, keepers: new Set() };
+    const track: Track = { activity, epoch: null };
     this.#tracks.set(id, track);
     return track;
   }

@@ -208,6 +208,15 @@ export function timingsOf({ runningMs, readyMs }: StartedLife): StartTimings {
 }
 
 function completed(taking: RecordedSnapshot, point: TakenPoint): RecordedSnapshot {
-  const { stoppedMs, frozenMs, totalMs } = point;
-  return { ...taking, state: 'good', takenAt: new Date(point.takenAt), timings: { stoppedMs, frozenMs, totalMs } };
+  const timings = {
+    stoppedMs: toTenths(point.stoppedMs),
+    frozenMs: toTenths(point.frozenMs),
+    totalMs: toTenths(point.totalMs),
+  };
+  return { ...taking, state: 'good', takenAt: new Date(point.takenAt), timings };
+}
+
+/** A clock of the host tells no more. */
+function toTenths(milliseconds: number): number {
+  return Math.round(milliseconds * 10) / 10;
 }

@@ -78,10 +78,11 @@ export class GuestUseCases {
 
   /** A guest starts an id once: what a process of ours that died had started already is attached to. */
   #run(caller: GatedCaller, input: Input<'exec'>, processId: ProcessId): AsyncIterable<ProcessEvent> {
-    const { ports, activity } = this.#machinery;
-    return this.#awake.stream(caller, input.id, (sandbox, signal) => {
-      if (input.keepAwake === true) activity.keepAwake(sandbox.id, processId);
-      return startOrAttach(ports.node, sandbox.id, commandOf(sandbox, input, processId), signal);
+    const { ports } = this.#machinery;
+    return this.#awake.stream(caller, input.id, async function* (sandbox, signal) {
+      // Before it is started, so that none is left out; one that then is not goes with the next look.
+      if (input.keepAwake === true) await ports.records.addKeeper(sandbox.id, processId);
+      yield* startOrAttach(ports.node, sandbox.id, commandOf(sandbox, input, processId), signal);
     });
   }
 

@@ -32,7 +32,7 @@ export class IdlePauses {
     for (const sandbox of sandboxes) {
       const { id } = sandbox;
       this.#activity.sampled(sandbox, samples.get(id));
-      if (!this.#activity.isIdle(sandbox) && this.#activity.keepers(id).length <= MANY_KEEPERS) continue;
+      if (!this.#activity.isIdle(sandbox) && sandbox.keepers.length <= MANY_KEEPERS) continue;
       if (sandbox.settled !== 'running' || this.#underWay.has(id) || this.#underWay.size >= PARALLEL_PAUSES) continue;
       const attempt = this.#attend(sandbox)
         .catch((err: unknown) => {
@@ -51,7 +51,7 @@ export class IdlePauses {
   }
 
   async #attend(sandbox: RecordedSandbox): Promise<void> {
-    if (await this.#isKeptAwake(sandbox.id)) return this.#activity.busy(sandbox.id);
+    if (await this.#isKeptAwake(sandbox)) return this.#activity.busy(sandbox.id);
     if (!this.#activity.isIdle(sandbox)) return;
     try {
       await this.#sandboxes.pauseIdle(sandbox.id, (seen) => this.#activity.isIdle(seen));
@@ -60,11 +60,11 @@ export class IdlePauses {
     }
   }
 
-  async #isKeptAwake(id: SandboxId): Promise<boolean> {
-    const keepers = this.#activity.keepers(id);
+  async #isKeptAwake({ id, keepers }: RecordedSandbox): Promise<boolean> {
     if (keepers.length === 0) return false;
     const alive = new Set((await this.#ports.node.processes(id)).map(({ processId }) => processId));
-    for (const keeper of keepers) if (!alive.has(keeper)) this.#activity.dropKeeper(id, keeper);
-    return keepers.some((keeper) => alive.has(keeper));
+    const ended = keepers.filter((keeper) => !alive.has(keeper));
+    if (ended.length > 0) await this.#ports.records.dropKeepers(id, ended);
+    return ended.length < keepers.length;
   }
 }

@@ -20,6 +20,7 @@ import type {
   LifecycleState,
   Operation,
   OperationId,
+  ProcessId,
   ProjectId,
   SandboxId,
   SandboxStatus,
@@ -45,6 +46,8 @@ export interface RecordedSandbox extends LifecycleState {
   readonly metadata: Readonly<Record<string, string>>;
   /** How long it may be idle before it is paused; null: for ever. */
   readonly pauseAfterMs: number | null;
+  /** Processes that keep it awake while they are alive; some may have ended since. */
+  readonly keepers: readonly ProcessId[];
   /** When it is to be woken, until it has been. */
   readonly wakeAt: Date | null;
   /** Of the operation in flight; null at rest. */
@@ -239,6 +242,9 @@ export interface Records {
     changes: Partial<Pick<RecordedSandbox, 'pauseAfterMs' | 'wakeAt'>>,
     at: Date,
   ): Promise<RecordedSandbox | null>;
+  /** Of what is not deleted; nothing else of it changes. */
+  addKeeper(id: SandboxId, processId: ProcessId): Promise<void>;
+  dropKeepers(id: SandboxId, processIds: readonly ProcessId[]): Promise<void>;
   /** Whose `wakeAt` has come, those that wait longest first. */
   sandboxesToWake(at: Date, limit: number): Promise<readonly RecordedSandbox[]>;
   /** Clears `wakeAt`, unless it was changed. */

@@ -270,6 +270,15 @@ describe('fork', () => {
     expect(sandboxes(await world.fork(id, 1))).toHaveLength(1);
   });
 
+  it('names the file in an error about one', async () => {
+    const { id } = await world.create();
+    const stat = world.control.statFile(world.caller(), { id, path: 'no/such', follow: true });
+    const facts = { path: 'no/such' };
+    await expect(stat).rejects.toMatchObject({ code: 'file_not_found', facts, message: /^"no\/such": / });
+    const list = world.control.listFiles(world.caller(), { id, path: 'none', depth: 1 });
+    await expect(Array.fromAsync(list)).rejects.toMatchObject({ code: 'file_not_found', message: /^"none": / });
+  });
+
   it('throws when no child was made', async () => {
     const { id } = await world.create();
     world.node.faults.failNext('start', new AppError('insufficient_memory', 'full'));

@@ -156,6 +156,19 @@ describe('an idle sandbox', () => {
     await idle.start(id, 'forever');
     await idle.rounds(4);
     expect(await idle.status(id)).toBe('paused');
+    expect((await idle.records.findSandbox(id))?.keepers).toEqual([]);
+  });
+
+  it('is not paused, also after the platform was restarted, while a process that keeps it awake is alive', async () => {
+    const idle = new Idle();
+    const id = await idle.make();
+    const { processId } = await idle.start(id, 'forever', true);
+    const next = new Idle({ node: idle.node, records: idle.records });
+    await next.rounds(10);
+    expect(await next.status(id)).toBe('running');
+    await idle.node.signalProcess(id, processId, 9);
+    await next.rounds(5);
+    expect(await next.status(id)).toBe('paused');
   });
 
   it('is never paused when its policy says so, from the next round on', async () => {

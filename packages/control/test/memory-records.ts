@@ -8,6 +8,7 @@ import {
   checkLimits,
   holdsVm,
   type Limited,
+  type ProcessId,
   type ProjectId,
   type SandboxId,
   type SandboxStatus,
@@ -77,6 +78,7 @@ export class MemoryRecords implements Records {
     for (const { operationId, by, at, ...rest } of sandboxes) {
       this.#sandboxes.set(rest.id, {
         ...rest,
+        keepers: [],
         settled: 'absent',
         operation: 'create',
         operationId,
@@ -166,7 +168,7 @@ export class MemoryRecords implements Records {
       const { outcome } = this.#operations.get(end.operationId) ?? { outcome: null };
       return outcome === null || outcome === 'superseded' ? null : now;
     }
-    const content = end.settled === 'deleted' ? { env: {}, metadata: {}, crash: null, wakeAt: null } : {};
+    const content = end.settled === 'deleted' ? { env: {}, metadata: {}, crash: null, wakeAt: null, keepers: [] } : {};
     const isWoken = end.settled === 'running' && now.wakeAt !== null && now.wakeAt <= end.at;
     const after: RecordedSandbox = {
       ...now,
@@ -219,6 +221,20 @@ export class MemoryRecords implements Records {
     const after = { ...now, ...changes, updatedAt: at };
     this.#sandboxes.set(id, after);
     return after;
+  }
+
+  async addKeeper(id: SandboxId, processId: ProcessId) {
+    await this.#turn();
+    const now = this.#sandboxes.get(id);
+    if (now === undefined || now.settled === 'deleted' || now.keepers.includes(processId)) return;
+    this.#sandboxes.set(id, { ...now, keepers: [...now.keepers, processId] });
+  }
+
+  async dropKeepers(id: SandboxId, processIds: readonly ProcessId[]) {
+    await this.#turn();
+    const now = this.#sandboxes.get(id);
+    if (now === undefined) return;
+    this.#sandboxes.set(id, { ...now, keepers: now.keepers.filter((one) => !processIds.includes(one)) });
   }
 
   async sandboxesToWake(at: Date, limit: number) {

@@ -145,7 +145,10 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
     it('records several sandboxes or none', async () => {
       await running({ name: 'taken' });
       const batch = [newSandbox(), newSandbox({ name: 'taken' })];
-      await expect(records.addSandboxes(batch)).rejects.toMatchObject({ code: 'name_taken' });
+      await expect(records.addSandboxes(batch)).rejects.toMatchObject({
+        code: 'name_taken',
+        facts: { name: expect.any(String) },
+      });
       for (const { id } of batch) expect(await records.findSandbox(id)).toBeNull();
     });
 
@@ -247,6 +250,18 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       expect(await records.updateSandbox(sandboxId(), { pauseAfterMs: 10_000 }, tick())).toBeNull();
     });
 
+    it('keeps which processes keep a sandbox awake, each once, until they are dropped or it is deleted', async () => {
+      const { id } = await running();
+      const [one, two] = [newId('process', chance), newId('process', chance)];
+      await Promise.all([one, two, one].map((processId) => records.addKeeper(id, processId)));
+      const keepers = async () => new Set((await records.findSandbox(id))?.keepers);
+      expect(await keepers()).toEqual(new Set([one, two]));
+      expect((await records.findSandbox(id))?.keepers).toHaveLength(2);
+      await records.dropKeepers(id, [one, newId('process', chance)]);
+      expect(await keepers()).toEqual(new Set([two]));
+      await records.addKeeper(sandboxId(), one);
+    });
+
     it('settles only what is at rest and as it was seen', async () => {
       const seen = await running();
       const crash = { detail: 'gone', at: tick() };
@@ -317,9 +332,15 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       const sandbox = await running();
       const [named, other] = [newSnapshot(sandbox.id, { name: 'one' }), newSnapshot(sandbox.id)] as const;
       const after = await withPoints(sandbox, [named, other]);
-      await expect(records.updateSnapshot(other.id, { name: 'one' })).rejects.toMatchObject({ code: 'name_taken' });
+      await expect(records.updateSnapshot(other.id, { name: 'one' })).rejects.toMatchObject({
+        code: 'name_taken',
+        facts: { name: expect.any(String) },
+      });
       const begin = beginOf(after, 'snapshot', { taking: newSnapshot(sandbox.id, { name: 'one', state: 'taking' }) });
-      await expect(records.beginOperation(begin)).rejects.toMatchObject({ code: 'name_taken' });
+      await expect(records.beginOperation(begin)).rejects.toMatchObject({
+        code: 'name_taken',
+        facts: { name: expect.any(String) },
+      });
       expect(await records.findSandbox(sandbox.id)).toMatchObject({ operation: null, epoch: after.epoch });
       expect(await records.updateSnapshot(other.id, { name: 'two', note: 'n', state: 'bad', badReason: 'r' })).toBe(
         true,
@@ -364,7 +385,10 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       });
       const here = await running({ name: 'one' });
       const there = await running({ name: 'one', projectId: other });
-      await expect(running({ name: 'one', projectId: other })).rejects.toMatchObject({ code: 'name_taken' });
+      await expect(running({ name: 'one', projectId: other })).rejects.toMatchObject({
+        code: 'name_taken',
+        facts: { name: expect.any(String) },
+      });
       expect((await records.findSandboxByName(other, 'one'))?.id).toBe(there.id);
       expect((await records.findSandboxByName(DEFAULT_PROJECT, 'one'))?.id).toBe(here.id);
       const [a, b] = [

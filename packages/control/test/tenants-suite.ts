@@ -64,7 +64,10 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
       expect(await tenants.findOrganisation(organisation.id)).toEqual(organisation);
       expect(await tenants.firstProject(organisation.id)).toEqual(project);
       expect(await tenants.findApiKeyByDigest(key.sha256)).toMatchObject({ id: key.id, roles: ['admin'] });
-      await expect(newOrganisation('acme')).rejects.toMatchObject({ code: 'name_taken' });
+      await expect(newOrganisation('acme')).rejects.toMatchObject({
+        code: 'name_taken',
+        facts: { name: expect.any(String) },
+      });
       expect((await tenants.listOrganisations(FIRST)).items.map(({ name }) => name).toSorted()).toEqual([
         'acme',
         'default',

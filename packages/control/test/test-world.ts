@@ -22,10 +22,17 @@ const silent: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignor
 let seed = 1;
 
 export class World {
-  readonly node = new FakeNode();
-  readonly records = new MemoryRecords();
+  readonly node: FakeNode;
+  readonly records: MemoryRecords;
   readonly chance = seededChance(seed++);
-  control: Control = this.newControl();
+  control: Control;
+
+  /** On what another world has left, as after a restart; or on nothing. */
+  constructor({ node, records }: { readonly node?: FakeNode; readonly records?: MemoryRecords } = {}) {
+    this.node = node ?? new FakeNode();
+    this.records = records ?? new MemoryRecords();
+    this.control = this.newControl();
+  }
 
   /** As a new process on the same records and node. The old one is let go of as a kill -9 does. */
   newControl(): Control {

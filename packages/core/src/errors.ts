@@ -150,6 +150,13 @@ export const ERRORS = {
     title: 'The microVM ended unexpectedly',
     nextStep: 'Resume the sandbox: it goes on from its last point.',
   },
+  vm_unresponsive: {
+    status: 503,
+    retry: 'later',
+    title: 'The microVM does not answer, though its process is there',
+    nextStep:
+      'Repeat the call in a while; the host may be overloaded, or have stopped the process. Delete always works.',
+  },
   agent_lost: {
     status: 502,
     retry: 'later',

@@ -109,6 +109,16 @@ export const ANSWERS: Answers = {
     return { body: Buffer.from(await useCases.getMetrics(caller, input)) };
   },
   getCapabilities: async ({ useCases, caller, input }) => ({ body: await useCases.getCapabilities(caller, input) }),
+  getWelcome: async ({ server }) => ({
+    body: {
+      name: 'SPACE',
+      version: server.version,
+      api: ROUTES.getOpenApi.path,
+      health: ROUTES.getHealth.path,
+      readiness: ROUTES.getReadiness.path,
+      nextStep: 'Read the API description, or use the SDK or the CLI; README.md says how to begin.',
+    },
+  }),
   getHealth: async ({ server }) => ({ body: { status: 'ok', version: server.version } }),
   getReadiness: async ({ useCases }) => {
     const body = await useCases.readiness();

@@ -28,3 +28,11 @@ export function createHostCheck(configured: readonly string[]): (header: string 
     return name !== undefined && (isLoopback(name) || hosts.has(name));
   };
 }
+
+const MAX_SHOWN_LENGTH = 100;
+
+/** What to say to who called the server by another name. */
+export function refusalOf(header: string | undefined): string {
+  if (header === undefined) return 'The request has no Host header.';
+  return `The Host header is ${JSON.stringify(header.slice(0, MAX_SHOWN_LENGTH))}, which names no host of this server.`;
+}

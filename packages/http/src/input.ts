@@ -6,12 +6,8 @@ import type { IncomingMessage } from 'node:http';
 import { IDEMPOTENCY_HEADER_NAME, MAX_JSON_BODY_BYTES, ProtocolError, type Route } from '@space/contract';
 import { AppError } from '@space/core';
 import { readBody } from './body.ts';
+import { explainIssue, type Issue } from './issues.ts';
 import { JSON_BODY_TIMEOUT_MS } from './limits.ts';
-
-interface Issue {
-  readonly path: readonly PropertyKey[];
-  readonly message: string;
-}
 
 interface Parser {
   safeParse(value: unknown): { success: true; data: unknown } | { success: false; error: { issues: Issue[] } };
@@ -32,9 +28,11 @@ function parse(schema: Parser, value: unknown, place: string): object {
   const result = schema.safeParse(value);
   if (result.success) return result.data as object;
   const [issue] = result.error.issues;
-  const field = issue?.path.join('.') ?? '';
+  const { field, text } = issue === undefined ? { field: '', text: 'is not valid' } : explainIssue(issue, value);
+  const where = field === '' ? `The ${place}` : `${place} field ${field}`;
   throw new AppError('bad_request', {
-    detail: `${place}${field === '' ? '' : ` field ${field}`}: ${issue?.message ?? 'not valid'}`.slice(0, 1000),
+    // A rule over several fields is a sentence of its own.
+    detail: `${where}${/^(must|is|does) /.test(text) ? '' : ':'} ${text}.`.slice(0, 1000),
     facts: { place, ...(field === '' ? {} : { field: field.slice(0, 200) }) },
   });
 }

@@ -31,7 +31,7 @@ import { ANSWERS, type Answer } from './answers.ts';
 import { type Authenticate, type Identity, identify } from './auth.ts';
 import type { Call, CallServer } from './call.ts';
 import { FailedAttempts } from './failed-attempts.ts';
-import { createHostCheck } from './hosts.ts';
+import { createHostCheck, refusalOf } from './hosts.ts';
 import { InFlight } from './in-flight.ts';
 import { checkBodyIsWanted, idempotencyKeyIn, readInput } from './input.ts';
 import * as limits from './limits.ts';
@@ -126,7 +126,8 @@ function guardRequests(app: FastifyInstance, options: HttpServerOptions, inFligh
     reply.raw.setHeader('x-request-id', request.id);
     reply.raw.setHeader('cache-control', 'no-store');
     reply.raw.setHeader('x-content-type-options', 'nosniff');
-    if (!isOurHost(request.headers.host)) throw new ProtocolError('host_refused');
+    const { host } = request.headers;
+    if (!isOurHost(host)) throw new ProtocolError('host_refused', refusalOf(host));
     const { routeName } = request.routeOptions.config;
     const route: Route | undefined = routeName === undefined ? undefined : ROUTES[routeName];
     if (route?.open) return;

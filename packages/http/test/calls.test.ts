@@ -27,8 +27,11 @@ describe('keys', () => {
     }
   });
 
-  test('exactly health, readiness and the contract are open', () => {
-    expect(ROUTE_NAMES.filter((name) => 'open' in ROUTES[name])).toEqual(['getHealth', 'getReadiness', 'getOpenApi']);
+  test('exactly the welcome, health, readiness and the contract are open', async () => {
+    const open = ROUTE_NAMES.filter((name) => 'open' in ROUTES[name]);
+    expect(open).toEqual(['getWelcome', 'getHealth', 'getReadiness', 'getOpenApi']);
+    await using world = await World.start();
+    expect(await (await fetch(world.url)).json()).toMatchObject({ name: 'SPACE', api: '/openapi.json' });
   });
 
   test('an unknown path says nothing to a stranger', async () => {
@@ -112,6 +115,33 @@ describe('requests', () => {
     expect(response.status).toBe(status);
     expect(await response.json()).toMatchObject({ code });
     expect(world.useCases.sandboxes.size).toBe(0);
+  });
+
+  test.each([
+    ['POST /v1/sandboxes', { nmae: 'x' }, 'The body does not have the field "nmae".'],
+    ['POST /v1/sandboxes', { size: { vcpus: '2' } }, 'body field size.vcpus must be a number, and is "2".'],
+    ['POST /v1/sandboxes', { size: { vcpus: 1.5 } }, 'body field size.vcpus must be a whole number, and is 1.5.'],
+    ['POST /v1/sandboxes', { name: null }, 'body field name must be text, and is null.'],
+    [
+      'POST /v1/sandboxes',
+      { idle: { pauseAfterMs: 5 } },
+      'body field idle.pauseAfterMs must be at least 10000, and is 5.',
+    ],
+    ['POST /v1/sandboxes', { wakeAt: 'now' }, 'must be an instant in UTC like 2030-01-31T08:00:00Z, and is "now".'],
+    ['POST /v1/sandboxes', { env: { '1': 'a' } }, 'body field env.1 must be the name of an environment variable'],
+    ['POST /v1/sandboxes', [], 'The body must be an object.'],
+    ['POST /v1/sandboxes/a/rewind', {}, 'body field to is missing.'],
+    ['POST /v1/sandboxes/a/fork', { count: 0 }, 'body field count must be at least 1, and is 0.'],
+    ['POST /v1/sandboxes/a/exec', {}, 'The body: exactly one of command and argv must be given.'],
+    ['GET /v1/sandboxes?limit=0', undefined, 'query field limit must be 1 to 1000, and is "0".'],
+    ['GET /v1/sandboxes?status=gone', undefined, 'query field status must be one of "creating", "running", '],
+  ])('%s with %j is told what is wrong in plain words', async (call, body, text) => {
+    await using world = await World.start();
+    const [method = '', path = ''] = call.split(' ');
+    const json = { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
+    const response = await world.fetch(path, { method, ...(body === undefined ? {} : json) });
+    expect(response.status).toBe(400);
+    expect(((await response.json()) as { detail: string }).detail).toContain(text);
   });
 
   test('a body of 1 MiB without announced length is refused when the limit is passed', async () => {

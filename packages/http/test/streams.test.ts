@@ -180,7 +180,8 @@ describe('readers that are slow or gone', () => {
     }
     expect(sizeBytes).toBeGreaterThan(300 * MIB);
     expect(peak - before).toBeLessThan(200 * MIB);
-  });
+    // A machine that does other things too takes its time for so much text.
+  }, 90_000);
 
   test('a download that is left ends its source', async () => {
     await using world = await World.start();

@@ -407,7 +407,7 @@ export class FakeNode implements NodePort {
     const { guest } = this.#life(sandboxId);
     const parent = this.#get(sandboxId).head;
     this.#points.set(snapshotId, { guest: guest.copy(), parent });
-    return { snapshotId, parent, takenAt: this.#nextInstant(), stoppedMs: 1, frozenMs: 2, totalMs: 3 };
+    return { snapshotId, parent, takenAt: this.#nextInstant(), stoppedMs: 1.04999, frozenMs: 2.05, totalMs: 3.000001 };
   }
 
   #inspect(sandboxId: SandboxId): InspectedSandbox {

@@ -32,14 +32,25 @@ export async function translated<T>(call: () => Promise<T>): Promise<T> {
 export function translate(thrown: unknown): Error {
   if (thrown instanceof AppError) return thrown;
   if (!(thrown instanceof Error)) return new AppError('internal', String(thrown), { cause: thrown });
-  const { code, message, constraint } = thrown as DatabaseError;
+  const { code, message, constraint, detail } = thrown as DatabaseError;
   if (isUnavailable(code, message)) {
     return new AppError('unavailable', 'The database does not answer.', { cause: thrown });
   }
   if (code === UNIQUE_VIOLATION && typeof constraint === 'string' && constraint.endsWith('_name_unique')) {
-    return new AppError('name_taken', 'The name is in use.', { cause: thrown });
+    const name = nameIn(detail);
+    const facts = name === undefined ? {} : { name };
+    return new AppError(
+      'name_taken',
+      { detail: `The name${name === undefined ? '' : ` "${name}"`} is in use.`, facts },
+      { cause: thrown },
+    );
   }
   return thrown;
+}
+
+/** From PostgreSQL's own words: `Key (project_id, name)=(prj_…, web) already exists.` No name has a parenthesis. */
+function nameIn(detail: unknown): string | undefined {
+  return typeof detail === 'string' ? /=\((?:[^()]*, )?([^(),]+)\) already exists/.exec(detail)?.[1] : undefined;
 }
 
 function isUnavailable(code: unknown, message: string): boolean {

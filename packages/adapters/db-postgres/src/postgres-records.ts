@@ -24,6 +24,7 @@ import {
 import {
   addedBy,
   OPERATIONS,
+  type ProcessId,
   type ProjectId,
   type SandboxId,
   type SandboxStatus,
@@ -281,6 +282,23 @@ class PostgresRecords implements Records {
     });
   }
 
+  addKeeper(id: SandboxId, processId: ProcessId): Promise<void> {
+    return translated(async () => {
+      await sql`
+        update sandboxes set keepers = array_append(keepers, ${processId})
+        where id = ${id} and settled <> 'deleted' and not ${processId} = any (keepers)`.execute(this.#db);
+    });
+  }
+
+  dropKeepers(id: SandboxId, processIds: readonly ProcessId[]): Promise<void> {
+    return translated(async () => {
+      await sql`
+        update sandboxes
+        set keepers = array(select one from unnest(keepers) as one where not one = any (${[...processIds]}::text[]))
+        where id = ${id}`.execute(this.#db);
+    });
+  }
+
   sandboxesToWake(at: Date, limit: number): Promise<readonly RecordedSandbox[]> {
     return translated(async () => {
       const due = this.#db.selectFrom('sandboxes').selectAll().where('wake_at', '<=', at);
@@ -398,7 +416,7 @@ class PostgresRecords implements Records {
 }
 
 /** An id is never used again, so its row stays; nothing of the tenant does. */
-const TOMBSTONE = { env: '{}', metadata: '{}', crash_detail: null, crash_at: null };
+const TOMBSTONE = { env: '{}', metadata: '{}', crash_detail: null, crash_at: null, keepers: [] };
 
 function rowOfNewSandbox(sandbox: NewSandbox) {
   const { projectId, by: _, operationId, forkedFrom, at, size, env, metadata, pauseAfterMs, wakeAt, ...rest } = sandbox;

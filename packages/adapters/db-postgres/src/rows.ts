@@ -9,7 +9,16 @@ import type {
   RecordedSnapshot,
   SandboxChanges,
 } from '@space/control';
-import type { ApiKeyId, OperationId, OrganisationId, ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
+import type {
+  ApiKeyId,
+  OperationId,
+  OrganisationId,
+  ProcessId,
+  ProjectId,
+  SandboxId,
+  SnapshotId,
+  VaultName,
+} from '@space/core';
 import type { Selectable, Updateable } from 'kysely';
 import { limitsOf } from './postgres-limits.ts';
 import type {
@@ -36,6 +45,7 @@ export function sandboxOf(row: SandboxRow): RecordedSandbox {
     metadata: row.metadata,
     pauseAfterMs: row.pause_after_ms,
     wakeAt: row.wake_at,
+    keepers: row.keepers as ProcessId[],
     settled: row.settled,
     operation: row.operation,
     operationId: row.operation_id as OperationId | null,

@@ -29,6 +29,7 @@ export interface SandboxTable {
   metadata: Json<Record<string, string>>;
   pause_after_ms: number | null;
   wake_at: Date | null;
+  keepers: ColumnType<string[], string[] | undefined, string[]>;
   settled: Settled;
   operation: Operation | null;
   operation_id: string | null;
@@ -478,6 +479,11 @@ export const MIGRATIONS: Record<string, Migration> = {
   '0010_start_timings': {
     async up(db) {
       await sql`alter table operations add column timings jsonb`.execute(db);
+    },
+  },
+  '0011_keepers': {
+    async up(db) {
+      await sql`alter table sandboxes add column keepers text[] not null default '{}'`.execute(db);
     },
   },
 };

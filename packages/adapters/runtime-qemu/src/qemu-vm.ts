@@ -73,7 +73,7 @@ export class QemuVm implements Vm {
   }
 
   async run(): Promise<void> {
-    await this.#command('vm_lost', 'run', async (qmp) => {
+    await this.#command('vm_unresponsive', 'run', async (qmp) => {
       this.#checkpointed = null;
       const failed = this.#diskFailure !== null;
       this.#diskFailure = null;
@@ -85,7 +85,7 @@ export class QemuVm implements Vm {
   }
 
   async stop(): Promise<void> {
-    await this.#command('vm_lost', 'stop', async (qmp) => {
+    await this.#command('vm_unresponsive', 'stop', async (qmp) => {
       await this.#switch(qmp, 'stop', false);
     });
   }

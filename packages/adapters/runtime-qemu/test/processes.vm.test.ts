@@ -158,6 +158,17 @@ async function failureCode(outcome: Promise<unknown>): Promise<string | null> {
   );
 }
 
+it('says of a VMM that was stopped that it does not answer, not that it is lost, and goes on when it does', async () => {
+  const vm = await start();
+  await vm.run();
+  process.kill(vm.record.pid, 'SIGSTOP');
+  expect(await failureOf(vm.stop())).toMatchObject({ code: 'vm_unresponsive' });
+  process.kill(vm.record.pid, 'SIGCONT');
+  await vm.stop();
+  await vm.run();
+  await vm.kill();
+});
+
 it('starts a VMM of its own when the spare dies as it is claimed', async () => {
   const life = await world.copyLife(point.life);
   await world.runtime.sparesSettled();

@@ -56,6 +56,17 @@ export const templateList = z
   })
   .meta({ id: 'TemplateList' });
 
+export const welcome = z
+  .strictObject({
+    name: z.literal('SPACE'),
+    version: z.string(),
+    api: z.string().meta({ description: 'Path of the description of the API, in OpenAPI.' }),
+    health: z.string(),
+    readiness: z.string(),
+    nextStep: z.string(),
+  })
+  .meta({ id: 'Welcome' });
+
 export const health = z.strictObject({ status: z.literal('ok'), version: z.string() }).meta({ id: 'Health' });
 
 export const readiness = z
