@@ -16,8 +16,7 @@ PATH=$PATH:/usr/sbin:/sbin
 SPACE_CACHE=${SPACE_CACHE:-/var/cache/space}
 export PATH SPACE_CACHE
 
-# About what a first build needs at its peak, and how long another set-up may take.
-NEEDED_MIB=6144
+# How long another set-up may take.
 LOCK_WAIT_S=1800
 
 . "$ROOT/setup/say.sh"
@@ -25,13 +24,19 @@ LOCK_WAIT_S=1800
 . "$ROOT/setup/packages.sh"
 . "$ROOT/setup/dependencies.sh"
 
+# Who has the lock, as far as it can be seen: " (process 12, 13)".
+lock_holders() {
+  holders=$(fuser "$SPACE_CACHE/setup.lock" 2>/dev/null | tr -s ' \n' ' ' | sed 's/^ //; s/ $//; s/ /, /g') || holders=
+  [ -z "$holders" ] || printf ' (process %s)' "$holders"
+}
+
 # One set-up at a time. The kernel drops the lock when the last process that holds it ends, however it ends.
 take_lock() {
   as_root mkdir -p "$SPACE_CACHE"
   [ -e "$SPACE_CACHE/setup.lock" ] || as_root touch "$SPACE_CACHE/setup.lock" "$SPACE_CACHE/build.lock"
   exec 9<"$SPACE_CACHE/setup.lock"
   flock --nonblock 9 && return
-  echo 'Another set-up is running on this machine: waiting for it.' >&2
+  echo "Another set-up is running on this machine$(lock_holders): waiting for it, up to $((LOCK_WAIT_S / 60)) minutes." >&2
   flock --wait "$LOCK_WAIT_S" 9 || die "Another set-up has been running for over $((LOCK_WAIT_S / 60)) minutes." \
     'Two at once would build the same things.' "See what holds it (fuser -v '$SPACE_CACHE/setup.lock')."
 }
@@ -44,12 +49,12 @@ build_assets() {
 }
 
 begun=$(now_ms)
-check_os /etc/os-release "$(dpkg --print-architecture 2>/dev/null || uname -m)"
-check_root "$(id -u)"
-[ -d "$SPACE_CACHE/assets" ] || {
-  check_disk "$SPACE_CACHE" "$NEEDED_MIB"
-  say_step 1 Machine "Debian $DEBIAN, $free MiB free in $place"
+require() {
+  shift
+  "$@"
 }
+each_requirement require
+[ -d "$SPACE_CACHE/assets" ] || say_step 1 Machine "Debian $DEBIAN, $free MiB free in $place"
 take_lock
 find_wanted
 install_packages

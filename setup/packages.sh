@@ -1,6 +1,8 @@
 # Sourced by bootstrap.sh: what is needed from Debian. Nothing is downloaded when nothing is missing.
 
 MIN_RUST_MINOR=85
+# System users, whom nobody logs in as.
+USERS=space-db
 # Another apt (unattended upgrades, say) is waited for this long.
 APT_WAIT_S=300
 
@@ -104,7 +106,7 @@ forbid_system_cluster() {
 
 # space-db runs PostgreSQL, which refuses root. Nobody logs in as it.
 make_users() {
-  for user in space-db; do
+  for user in $USERS; do
     getent passwd "$user" >/dev/null && continue
     say_step 3 'System users' "adding $user"
     as_root useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$user"

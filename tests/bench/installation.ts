@@ -52,7 +52,7 @@ export async function startInstallation(): Promise<Installation> {
     },
     vmmPids: () => vmmPidsIn(join(config.runDir, 'lives')),
     async [Symbol.asyncDispose]() {
-      await endDaemon(daemon, 'SIGTERM');
+      await endDaemon(daemon, 'SIGINT');
       await removeAll(config);
     },
   };

@@ -16,12 +16,16 @@ export interface Daemon {
   readonly ended: Promise<void>;
 }
 
+/** Where the first start leaves URL and key for clients. */
+export const clientConfigOf = (dataDir: string): string => join(dataDir, 'client/config.json');
+
 /** Returns when it has said all that it says at a start; `port` 0: any free one. */
 export async function startDaemon({ dataDir, memoryMib }: Config, port = 0): Promise<Daemon> {
   const options = { data: dataDir, listen: `127.0.0.1:${port}`, 'vault-size': '24', memory: `${memoryMib}` };
   const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
   const child = spawn(process.execPath, ['apps/server/src/main.ts', ...flags], {
     cwd: ROOT,
+    env: { ...process.env, SPACE_CLIENT_CONFIG: clientConfigOf(dataDir) },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
@@ -39,7 +43,7 @@ export async function startDaemon({ dataDir, memoryMib }: Config, port = 0): Pro
   return { process: child, url, apiKey, ended };
 }
 
-export async function endDaemon(daemon: Daemon, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+export async function endDaemon(daemon: Daemon, signal: 'SIGINT' | 'SIGTERM' | 'SIGKILL'): Promise<void> {
   daemon.process.kill(signal);
   await daemon.ended;
 }

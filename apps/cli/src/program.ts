@@ -13,6 +13,9 @@ import { top } from './verbs/top.ts';
 /** Verbs on this machine, which the script `space` carries out. */
 export const HOST_VERBS = {
   up: 'serve the platform on this machine',
+  down: 'stop it: every sandbox is paused, and kept',
+  doctor: 'what this machine has and lacks for it, and what to do',
+  uninstall: 'remove it from this machine, with all that it keeps',
 } as const;
 
 const HOST_HELP = `

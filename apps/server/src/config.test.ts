@@ -26,6 +26,8 @@ describe('configuration', () => {
     [['--data', 'relative'], 'absolute path'],
     [['--database', 'nope'], 'postgres://'],
     [['--vault-size', '1'], 'at least 4'],
+    [['--vault-device', '/nope'], 'there is nothing by that name'],
+    [['--vault-device', '/etc'], 'that is no block device'],
     [['--tls-cert', '/x'], 'together'],
     [['--log-level', 'loud'], 'debug, info'],
     [['--what'], 'what'],

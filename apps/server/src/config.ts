@@ -2,7 +2,7 @@
  * Configuration: defaults, then environment, then flags. A value that makes no sense stops the start with a sentence that
  * says which one and what is possible; nothing is guessed.
  */
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { freemem, totalmem } from 'node:os';
 import { isAbsolute } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -37,7 +37,7 @@ export interface Config {
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent';
 }
 
-export const USAGE = `Usage: npm start -- [OPTION…]
+export const USAGE = `Usage: space up [OPTION…]      (or: npm start -- [OPTION…])
 
   --listen HOST:PORT     where to serve the API            SPACE_LISTEN        127.0.0.1:7070
   --data DIR             where everything is kept          SPACE_DATA          /var/lib/space
@@ -148,8 +148,18 @@ function databaseFrom(text: string | undefined): string | undefined {
 }
 
 function vaultFrom(device: string | undefined, gib: string): Config['vault'] {
-  if (device !== undefined) return { kind: 'device', path: absolute('--vault-device', device) };
+  if (device !== undefined) return { kind: 'device', path: blockDevice(absolute('--vault-device', device)) };
   return { kind: 'loop', sizeBytes: wholeNumber('--vault-size', gib, 4) * 2 ** 30 };
+}
+
+function blockDevice(path: string): string {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found?.isBlockDevice()) return path;
+  const what = found === undefined ? 'there is nothing by that name' : 'that is no block device';
+  throw new ConfigError(
+    `--vault-device is "${path}", and ${what}. Give a device that is empty (lsblk lists them), or leave the option out: ` +
+      'then the vault is a file in the data folder.',
+  );
 }
 
 function tlsFrom(cert: string | undefined, key: string | undefined): Config['tls'] {

@@ -1,9 +1,12 @@
 /**
- * `npm start`: the platform for use. The first signal pauses every sandbox and closes everything; a second one stops
- * waiting, and what still runs is taken up by the next start.
+ * `space up`: the platform for use. Ctrl-C (SIGINT, and SIGHUP of a terminal that is gone) pauses every sandbox and closes
+ * everything; a second one stops waiting. SIGTERM leaves the microVMs running for the next start, which takes them up: so a
+ * service is restarted without a pause.
  */
+import { writeClientConfig } from './client-config.ts';
 import { type Config, ConfigError, configFrom, USAGE } from './config.ts';
 import { type Platform, startPlatform } from './platform.ts';
+import { tellRunning, tellStopped } from './running-file.ts';
 
 // A terminal that is gone is no reason to leave sandboxes behind.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
@@ -22,14 +25,22 @@ async function main(): Promise<number> {
   const stop = stopSignal();
   const platform = await startPlatform(config, (step) => console.log(`… ${step}`));
   if (!stop.asked) await welcome(platform, config);
+  await tellRunning(config.dataDir, platform.url);
   console.log('Ready.');
-  await stop.signal;
+  const signal = await stop.signal;
+  if (signal === 'SIGTERM') {
+    await platform.release();
+    await tellStopped(config.dataDir);
+    console.log('Stopped. Sandboxes that run, run on; the next start takes them up.');
+    return 0;
+  }
   console.log('\nPausing every sandbox. Press Ctrl-C again to leave them as they are.');
   process.once('SIGINT', () => process.exit(130));
   process.once('SIGTERM', () => process.exit(143));
   const { paused, failed } = await platform.pauseAndClose();
+  await tellStopped(config.dataDir);
   if (failed.length === 0) {
-    console.log(`Paused ${paused.length}; everything is kept in ${config.dataDir}.`);
+    console.log(`Paused ${paused.length}, unmounted the vault; everything is kept in ${config.dataDir}.`);
     return 0;
   }
   for (const { id, reason } of failed) console.error(`Not paused: ${id}: ${reason}`);
@@ -38,14 +49,14 @@ async function main(): Promise<number> {
 }
 
 /** Listens from the first moment, so that a start that is interrupted is undone properly too. */
-function stopSignal(): { readonly signal: Promise<void>; readonly asked: boolean } {
-  const { promise, resolve } = Promise.withResolvers<void>();
+function stopSignal(): { readonly signal: Promise<NodeJS.Signals>; readonly asked: boolean } {
+  const { promise, resolve } = Promise.withResolvers<NodeJS.Signals>();
   const stop = { signal: promise, asked: false };
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.once(name, () => {
       if (!stop.asked) console.log('\nStopping.');
       stop.asked = true;
-      resolve();
+      resolve(name);
     });
   }
   return stop;
@@ -58,29 +69,42 @@ async function welcome(platform: Platform, { dataDir, newKey }: Config): Promise
     console.log('Guest code is emulated here: fine for interactive work, slow for computation.');
     console.log('  GET /v1/capabilities says why KVM is not used, and what would help.');
   }
-  if (platform.firstRun) {
-    console.log(firstSteps(platform.url, await platform.createApiKey()));
-  } else if (newKey) {
-    console.log(`\nA new API key, shown this once:\n\n  export SPACE_API_KEY=${await platform.createApiKey()}\n`);
-  }
+  if (!platform.firstRun && !newKey) return;
+  const key = await platform.createApiKey();
+  if (platform.firstRun) console.log(firstSteps(platform.url, key));
+  else console.log(`\nA new API key, shown this once:\n\n  export SPACE_API_KEY=${key}\n`);
+  await keepForClients(platform.url, key);
+}
+
+/** `space up` says where; other ways to start the platform keep nothing. */
+async function keepForClients(url: string, apiKey: string): Promise<void> {
+  const path = process.env['SPACE_CLIENT_CONFIG'];
+  if (path === undefined) return;
+  const outcome = await writeClientConfig(path, { url, apiKey });
+  if (outcome === 'written') console.log(`It is also in ${path}, where \`space\` and the SDK find it by themselves.\n`);
+  else console.log(`${path} was left as it is: it names another server.\n`);
 }
 
 function firstSteps(url: string, key: string): string {
   return `
-This is the first start. Your API key, shown this once (npm start -- --new-key makes another):
+This is the first start. Your API key, shown this once (space up --new-key makes another):
 
   export SPACE_URL=${url} SPACE_API_KEY=${key}
 
-Three ways to use it. The first sandbox takes some seconds, since its template is booted once.
+Four ways to use it. The first sandbox takes some seconds, since its template is booted once.
 
-  1. curl (the output of commands comes in base64)
+  1. the command line, in another terminal, in this folder
+     ./space run uname -a
+     ./space --help
+
+  2. curl (the output of commands comes in base64)
      curl -s $SPACE_URL/v1/sandboxes -H "Authorization: Bearer $SPACE_API_KEY" -H 'content-type: application/json' -d '{"name":"first"}'
      curl -sN $SPACE_URL/v1/sandboxes/first/exec -H "Authorization: Bearer $SPACE_API_KEY" -H 'content-type: application/json' -d '{"command":"uname -a"}'
 
-  2. TypeScript: a file of yours in this folder's examples/, like examples/first.ts
+  3. TypeScript: a file of yours in this folder's examples/, like examples/first.ts
      npm run example -- examples/first.ts
 
-  3. any language, by the API's description
+  4. any language, by the API's description
      $SPACE_URL/openapi.json
 `;
 }

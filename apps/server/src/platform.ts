@@ -17,6 +17,7 @@ import { openQemuRuntime, probeAccelerator } from '@space/runtime-qemu';
 import { openVault } from '@space/store-btrfs';
 import type { Config } from './config.ts';
 import { type PausedAll, pauseAll } from './pause-all.ts';
+import { portHolder } from './port-holder.ts';
 
 const VERSION = '0.1.0';
 /** One for the machine, whatever platforms run on it: no two VMMs share a uid. */
@@ -148,8 +149,9 @@ async function checkPort({ host, port }: Config['listen']): Promise<void> {
       probe.listen(port, host, resolve);
     });
   } catch (cause) {
-    const why =
-      cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE' ? 'is in use' : 'cannot be had';
+    const isTaken = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE';
+    const holder = isTaken ? await portHolder(port) : null;
+    const why = isTaken ? `is in use${holder === null ? '' : ` by ${holder}`}` : 'cannot be had';
     throw new Error(`The address ${host}:${port} ${why}. Choose another with --listen HOST:PORT.`, { cause });
   } finally {
     await new Promise((resolve) => probe.close(resolve));

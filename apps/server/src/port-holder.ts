@@ -1,0 +1,34 @@
+/** Who listens on a port of this machine, as far as we may see: for the message that says that an address is in use. */
+import { readdir, readFile, readlink } from 'node:fs/promises';
+
+const LISTENING = '0A';
+
+/** E.g. `process 4711 (node)`; null when it cannot be seen. */
+export async function portHolder(port: number): Promise<string | null> {
+  const sockets = new Set<string>();
+  for (const table of ['/proc/net/tcp', '/proc/net/tcp6']) {
+    for (const inode of listenersOf(await readFile(table, 'utf8').catch(() => ''), port))
+      sockets.add(`socket:[${inode}]`);
+  }
+  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+    const fds = await readdir(`/proc/${pid}/fd`).catch(() => []);
+    for (const fd of fds) {
+      const target = await readlink(`/proc/${pid}/fd/${fd}`).catch(() => '');
+      if (sockets.has(target)) return `process ${pid} (${await nameOf(pid)})`;
+    }
+  }
+  return null;
+}
+
+async function nameOf(pid: string): Promise<string> {
+  return (await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '?')).trim();
+}
+
+/** Inodes of the sockets that listen on the port, from a table of the kernel. */
+function listenersOf(table: string, port: number): string[] {
+  const suffix = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  return table.split('\n').flatMap((line) => {
+    const [, local = '', , state, , , , , , inode = ''] = line.trim().split(/\s+/);
+    return local.endsWith(suffix) && state === LISTENING ? [inode] : [];
+  });
+}
