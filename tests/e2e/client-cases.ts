@@ -60,6 +60,10 @@ export function clientCases(world: () => ClientWorld): void {
       await expect(create(options)).rejects.toMatchObject({ code, nextStep: expect.stringMatching(/.{10}/) });
     });
 
+    it('has a console, as long as it runs', async () => {
+      expect(await sandbox.console()).not.toBeNull();
+    });
+
     it('wakes by use, and keeps its files', async () => {
       await sandbox.files.write('kept', 'over a pause');
       await sandbox.pause();

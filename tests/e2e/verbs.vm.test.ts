@@ -112,6 +112,17 @@ describe('exec', () => {
   });
 });
 
+describe('the console', () => {
+  it('tells the last that the kernel, or root, wrote to it', async () => {
+    await using sandbox = await world.create();
+    await sandbox.run('echo "<1>to the console" > /dev/kmsg', { user: 'root' });
+    await expect.poll(() => sandbox.console(), { timeout: 10_000 }).toContain('to the console');
+    await sandbox.pause();
+    expect(await sandbox.console()).toBeNull();
+    expect((await sandbox.refresh()).status).toBe('paused');
+  });
+});
+
 describe('files', () => {
   it('writes, reads, stats and lists, byte for byte', async () => {
     await using sandbox = await world.create();

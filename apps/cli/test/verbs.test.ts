@@ -69,6 +69,12 @@ describe('what a sandbox did', () => {
     const id = (await world.ok('create', '-n', 'told')).trim();
     await world.ok('pause', 'told');
     expect(await world.ok('logs', 'told')).toMatch(/create +succeeded.*\n.*pause +succeeded/);
+    expect(await world.ok('logs', 'told', '--console')).toBe('');
+    expect(await world.ok('exec', 'told', 'true')).toBe('');
+    expect(await world.ok('logs', 'told', '--console')).toMatch(
+      /^\[ {4}0\.000000\] \\u\{1b\}\[31mfake\\u\{1b\}\[0m guest of lif_\w+\n$/,
+    );
+    await world.ok('pause', 'told');
     const following = world.start(['logs', 'told', '--follow', '--json', '-n', '1']);
     let text = '';
     following.stdout.on('data', (bytes: Buffer) => {

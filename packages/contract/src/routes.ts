@@ -81,6 +81,21 @@ export const ROUTES = {
     status: 200,
     errors: ['not_found'],
   },
+  getSandboxConsole: {
+    method: 'GET',
+    path: '/v1/sandboxes/{id}/console',
+    action: 'sandbox.use',
+    summary: 'The last part of what the kernel of a sandbox wrote to its console',
+    description:
+      'At most 64 KiB, of its present run. Whoever is root in the sandbox can write to it, so it is hostile text: escape it ' +
+      'before you show it. A read: nothing is asked of the sandbox, and a paused one stays paused.',
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.sandboxConsole),
+    status: 200,
+    errors: ['not_found'],
+  },
   updateSandbox: {
     method: 'PATCH',
     path: '/v1/sandboxes/{id}',

@@ -13,6 +13,7 @@ export type SandboxList = z.output<typeof schemas.sandboxList>;
 export type Snapshot = z.output<typeof schemas.snapshot>;
 export type SnapshotList = z.output<typeof schemas.snapshotList>;
 export type SandboxMetrics = z.output<typeof schemas.sandboxMetrics>;
+export type SandboxConsole = z.output<typeof schemas.sandboxConsole>;
 export type Rewound = z.output<typeof schemas.rewound>;
 export type ForkResults = z.output<typeof schemas.forkResults>;
 export type ExecWireEvent = z.output<typeof schemas.execEvent>;

@@ -40,6 +40,7 @@ import type {
   Readiness,
   Rewound,
   Sandbox,
+  SandboxConsole,
   SandboxDetail,
   SandboxList,
   SandboxMetrics,
@@ -80,6 +81,7 @@ export interface UseCases {
   listSandboxes(caller: Caller, input: Input<'listSandboxes'>): Promise<SandboxList>;
   getSandbox(caller: Caller, input: Input<'getSandbox'>): Promise<SandboxDetail>;
   getSandboxMetrics(caller: Caller, input: Input<'getSandboxMetrics'>): Promise<SandboxMetrics>;
+  getSandboxConsole(caller: Caller, input: Input<'getSandboxConsole'>): Promise<SandboxConsole>;
   updateSandbox(caller: Caller, input: Input<'updateSandbox'>): Promise<Sandbox>;
   deleteSandbox(caller: Caller, input: Input<'deleteSandbox'>): Promise<void>;
 

@@ -105,6 +105,9 @@ export function createControl(ports: ControlPorts): Control {
     listSandboxes: (caller, input) => sandboxes.listSandboxes(caller, input),
     getSandbox: (caller, input) => sandboxes.getSandbox(caller, input),
     getSandboxMetrics: async (caller, input) => sampler.metrics(await sandboxes.find(caller, input.id)),
+    getSandboxConsole: async (caller, { id }) => ({
+      text: await ports.node.console((await sandboxes.find(caller, id)).id),
+    }),
     updateSandbox: (caller, input) => sandboxes.updateSandbox(caller, input),
     deleteSandbox: (caller, input) => sandboxes.deleteSandbox(caller, input),
     pauseSandbox: (caller, input) => sandboxes.pauseSandbox(caller, input),

@@ -19,6 +19,7 @@ export const ANSWERS: Answers = {
   listSandboxes: async ({ useCases, caller, input }) => ({ body: await useCases.listSandboxes(caller, input) }),
   getSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.getSandbox(caller, input) }),
   getSandboxMetrics: async ({ useCases, caller, input }) => ({ body: await useCases.getSandboxMetrics(caller, input) }),
+  getSandboxConsole: async ({ useCases, caller, input }) => ({ body: await useCases.getSandboxConsole(caller, input) }),
   updateSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.updateSandbox(caller, input) }),
   deleteSandbox: async ({ useCases, caller, input }) => {
     await useCases.deleteSandbox(caller, input);

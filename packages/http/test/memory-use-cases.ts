@@ -171,6 +171,11 @@ export class MemoryUseCases extends NoTenants implements UseCases {
     return { now: null, history: [] };
   }
 
+  async getSandboxConsole(_caller: Caller, { id }: Input<'getSandboxConsole'>) {
+    this.#get(id);
+    return { text: null };
+  }
+
   async updateSandbox(_caller: Caller, { id, idle, wakeAt }: Input<'updateSandbox'>): Promise<Sandbox> {
     const stored = this.#get(id);
     const asked = { ...(idle === undefined ? {} : { idle }), ...(wakeAt === undefined ? {} : { wakeAt }) };

@@ -23,6 +23,7 @@ export const NODE_CALLS = {
   inspect: 'read',
   inspectAll: 'read',
   usage: 'read',
+  console: 'read',
   exec: 'stream',
   attach: 'stream',
   writeInput: 'call',

@@ -88,6 +88,9 @@ export function createNode(options: NodeOptions): Node {
       const life = lives.get(sandboxId);
       return life === undefined ? null : life.usage();
     },
+    async console(sandboxId) {
+      return lives.get(sandboxId)?.vm.console() ?? null;
+    },
     onLifeEnded(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

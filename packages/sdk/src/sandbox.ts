@@ -3,6 +3,7 @@ import type {
   ForkResults,
   ProcessList,
   Rewound,
+  SandboxConsole,
   SandboxDetail,
   Sandbox as SandboxFields,
   SandboxList,
@@ -294,6 +295,15 @@ export class Sandbox implements AsyncDisposable {
    */
   async metrics({ signal }: CallOptions = {}): Promise<SandboxMetrics> {
     return this.#transport.json({ method: 'GET', path: `${this.#path}/metrics`, signal });
+  }
+
+  /**
+   * The last 64 KiB or less of what its kernel wrote to the console in its present run; null while it does not run. Root in
+   * the sandbox can write anything to it: escape it before it is shown. It is not woken.
+   */
+  async console({ signal }: CallOptions = {}): Promise<string | null> {
+    const call = { method: 'GET', path: `${this.#path}/console`, signal } as const;
+    return (await this.#transport.json<SandboxConsole>(call)).text;
   }
 
   /** The environment that it was created with. */

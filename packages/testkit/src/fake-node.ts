@@ -259,6 +259,11 @@ export class FakeNode implements NodePort {
     return { lifeId: life.lifeId, cpuMs: life.cpuMs, memoryBytes: 2 ** 26, diskBytes: 2 ** 20 };
   }
 
+  async console(sandboxId: SandboxId): Promise<string | null> {
+    const life = this.#sandboxes.get(sandboxId)?.life ?? null;
+    return life === null ? null : `[    0.000000] \x1b[31mfake\x1b[0m guest of ${life.lifeId}\r\n`;
+  }
+
   onLifeEnded(listener: (end: LifeEnd) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

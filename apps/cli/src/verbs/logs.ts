@@ -8,13 +8,20 @@ import { resolveSandbox } from '../resolve.ts';
 const DEFAULT_COUNT = 50;
 
 export function logs(cli: Cli) {
-  return verb('logs', 'what was done to a sandbox, oldest first')
+  return verb('logs', 'what was done to a sandbox, oldest first; or what its console says')
     .argument('<sandbox>')
     .option('-n, --lines <count>', 'so many of the last', wholeNumber, DEFAULT_COUNT)
     .option('-f, --follow', 'go on with what happens to it, until you end it')
+    .option('-c, --console', 'the last 64 KiB of the console of its present run, control characters escaped')
     .action(
-      cli.run(async (context, { lines, follow }, reference) => {
-        const { id } = await resolveSandbox(reference, context);
+      cli.run(async (context, { lines, follow, console }, reference) => {
+        const sandbox = await resolveSandbox(reference, context);
+        const { id } = sandbox;
+        if (console) {
+          const text = await sandbox.console();
+          context.out.result({ text }, () => (text === null ? [] : consoleLines(text, lines)));
+          return;
+        }
         // First, so that what happens while the past is printed is not missed.
         const last = follow ? await lastCursor(context) : undefined;
         const past: Operation[] = [];
@@ -29,6 +36,10 @@ export function logs(cli: Cli) {
         }
       }),
     );
+}
+
+function consoleLines(text: string, count: number): string[] {
+  return text.trimEnd().split(/\r*\n/).slice(-count).map(inert);
 }
 
 async function lastCursor({ connection }: Context): Promise<string | undefined> {

@@ -1,4 +1,4 @@
-/** What a sandbox takes of the host. */
+/** What the host sees of a sandbox: what it takes, and what its kernel says. */
 import { z } from 'zod';
 import { timestamp } from './fields.ts';
 
@@ -31,3 +31,12 @@ export const sandboxMetrics = z
     }),
   })
   .meta({ id: 'SandboxMetrics' });
+
+export const sandboxConsole = z
+  .strictObject({
+    text: z
+      .string()
+      .nullable()
+      .meta({ description: 'Null while it does not run. Control characters are as they came.' }),
+  })
+  .meta({ id: 'SandboxConsole' });

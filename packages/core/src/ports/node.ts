@@ -57,6 +57,8 @@ export interface NodePort extends NodeFiles {
   inspectAll(): Promise<readonly InspectedSandbox[]>;
   /** What its life takes now, as the host sees it; null when none runs. Nothing is asked of the guest. */
   usage(sandboxId: SandboxId): Promise<LifeUsage | null>;
+  /** The last 64 KiB or less that the guest wrote to its console, hostile text; null when no life runs. */
+  console(sandboxId: SandboxId): Promise<string | null>;
   /** Called when a VM ended unasked; perhaps twice for one, and late when the node was away. Returns a function that unsubscribes. */
   onLifeEnded(listener: (end: LifeEnd) => void): () => void;
   /** Called when the node answers (again): what became of orders before that is to be found out. Returns as above. */
