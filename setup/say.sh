@@ -1,6 +1,6 @@
 # Sourced by the other scripts here: how set-up speaks, and as whom it runs things.
 
-STEPS=9
+STEPS=10
 
 now_ms() { date +%s%3N; }
 

@@ -23,8 +23,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   '@space/guest-proto': [],
   '@space/guest-image': [],
   '@space/guest-grpc': ['@space/core', '@space/guest-proto'],
-  '@space/runtime-qemu': ['@space/core'],
-  '@space/store-btrfs': ['@space/core'],
+  '@space/root-helper': ['@space/core'],
+  '@space/runtime-qemu': ['@space/core', '@space/root-helper'],
+  '@space/store-btrfs': ['@space/core', '@space/root-helper'],
   '@space/db-postgres': ['@space/core', '@space/control'],
 };
 

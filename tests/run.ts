@@ -1,7 +1,7 @@
 /**
  * Runs everything that must hold, and ends with one plain line: `N passed, N failed, N skipped`.
  *
- * Usage: run.ts [--full] [stage…]   stages: check, agent, unit, machine (default: all, in this order)
+ * Usage: run.ts [--full] [stage…]   stages: check, rust, unit, machine (default: all, in this order)
  * `--full` runs the long matrices too. The exit code is 0 only if nothing failed and something passed.
  */
 import { spawn } from 'node:child_process';
@@ -18,10 +18,16 @@ interface Counts {
 const ROOT = new URL('..', import.meta.url).pathname;
 const BIN = join(ROOT, 'node_modules/.bin');
 
+const CRATES = ['guest/agent', 'packages/adapters/root-helper/program'];
+
 const STAGES: Readonly<Record<string, () => Promise<Counts>>> = {
   check: async () =>
     sum([await command('biome', ['check', '.']), await command('tsc', ['-p', '.']), await command('knip', [])]),
-  agent: async () => sum([await command('cargo', ['fmt', '--check'], 'guest/agent'), await cargoTests()]),
+  rust: async () => {
+    const counts: Counts[] = [];
+    for (const crate of CRATES) counts.push(await command('cargo', ['fmt', '--check'], crate), await cargoTests(crate));
+    return sum(counts);
+  },
   unit: () => vitest('unit'),
   machine: () => vitest('machine'),
 };
@@ -91,8 +97,8 @@ async function vitest(project: string): Promise<Counts> {
   }
 }
 
-async function cargoTests(): Promise<Counts> {
-  const { code, output } = await run('cargo', ['test', '--release', '--locked'], 'guest/agent');
+async function cargoTests(crate: string): Promise<Counts> {
+  const { code, output } = await run('cargo', ['test', '--release', '--locked'], crate);
   const results = [...output.matchAll(/^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored/gm)];
   const counts = sum(
     results.map(([, passed, failed, ignored]) => ({

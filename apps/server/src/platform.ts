@@ -3,25 +3,27 @@
  * opened is closed again, in reverse, when a later one fails to open, and at the end.
  */
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir } from 'node:fs/promises';
+import { chmod, chown, mkdir } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type Control, createApiKey, createControl, type Records } from '@space/control';
-import { type Chance, type Clock, DEFAULT_VAULT, SIZE_LIMITS } from '@space/core';
+import { type Chance, type Clock, DEFAULT_VAULT, SIZE_LIMITS, type Vault } from '@space/core';
 import { createPostgresRecords, openDatabase, startPrivateCluster } from '@space/db-postgres';
 import { connectGuest } from '@space/guest-grpc';
 import { type Assets, loadAssets } from '@space/guest-image';
 import { createHttpServer, createLogger, listen } from '@space/http';
 import { createNode, type Node } from '@space/node';
+import { connectHelper, type RootHelper, startHelper } from '@space/root-helper';
 import { openQemuRuntime, probeAccelerator } from '@space/runtime-qemu';
 import { openVault } from '@space/store-btrfs';
 import type { Config } from './config.ts';
+import { helperConfig, runDirs, vaultFolder, vmmBuild } from './helper-config.ts';
 import { type PausedAll, pauseAll } from './pause-all.ts';
 import { portHolder } from './port-holder.ts';
 
 const VERSION = '0.1.0';
-/** One for the machine, whatever platforms run on it: no two VMMs share a uid. */
-const UID_REGISTRY = '/run/space/uids';
+/** Whose the node's part is: as long as all parts are one process, its own. */
+const NODE_USER = { uid: 0, gid: 0 };
 
 export interface Platform {
   /** Base URL of the API. */
@@ -74,17 +76,27 @@ async function compose(
   const logger = createLogger({ level: config.logLevel });
   await makeFolders(config);
   const assets = await loadAssets();
+  const helperProcess = opened(
+    await startHelper({
+      program: assets.helper.program,
+      config: helperConfig(config, assets, NODE_USER),
+      onWarning: (message) => logger.warn(message),
+    }),
+    (running) => running.close(),
+  );
+  const helper = opened(await connectHelper(helperProcess.socketPath), async (connected) => connected.close());
   report('opening the vault');
   const vault = opened(
     await openVault({
       name: DEFAULT_VAULT,
-      folder: join(config.dataDir, 'vaults', DEFAULT_VAULT),
-      backing: config.vault,
+      folder: vaultFolder(config, DEFAULT_VAULT),
+      backing: config.vault.kind,
+      helper,
     }),
     (open) => open.close(),
   );
   report('probing for KVM');
-  const node = await openNode(config, assets, vault, (message) => logger.warn(message));
+  const node = await openNode(config, assets, { vault, helper }, (message) => logger.warn(message));
   // From here on the vault is the node's to close. While sandboxes run it stays mounted.
   closers.shift();
   // Until sandboxes run, a start that fails leaves nothing mounted.
@@ -163,39 +175,27 @@ async function makeFolders({ dataDir, runDir }: Config): Promise<void> {
     await mkdir(folder, { recursive: true, mode: 0o711 });
     await chmod(folder, 0o711);
   }
+  // Of the node alone.
+  for (const folder of [join(dataDir, 'node'), runDirs({ runDir }).probe]) {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await chown(folder, NODE_USER.uid, NODE_USER.gid);
+  }
 }
 
 async function openNode(
   config: Config,
   assets: Assets,
-  vault: Awaited<ReturnType<typeof openVault>>,
+  { vault, helper }: { vault: Vault; helper: RootHelper },
   onWarning: (message: string) => void,
 ): Promise<Node> {
   const { vmm, kernel, initramfs, templates } = assets;
-  const jail = { launcher: assets.jail.launcher, uids: { ...config.vmmUids, registry: UID_REGISTRY } };
-  const build = {
-    root: vmm.root,
-    argv: [...vmm.loaderArgv, vmm.binary, ...vmm.firmwareDirs.flatMap((folder) => ['-L', folder])],
-    digest: vmm.digest,
-    version: vmm.version,
-  };
+  const parts = { vmm: vmmBuild(assets), kernel, initramfs, helper, runDir: runDirs(config).lives };
   const accelerator = await probeAccelerator({
-    vmm: build,
-    kernel,
-    initramfs,
-    jail,
-    workDir: join(config.runDir, 'probe'),
-    cacheFile: join(config.dataDir, 'accelerator.json'),
+    ...parts,
+    workDir: runDirs(config).probe,
+    cacheFile: join(config.dataDir, 'node', 'accelerator.json'),
   });
-  const runtime = await openQemuRuntime({
-    vmm: build,
-    kernel,
-    initramfs,
-    jail,
-    runDir: join(config.runDir, 'lives'),
-    accelerator: accelerator.name,
-    onWarning,
-  });
+  const runtime = await openQemuRuntime({ ...parts, accelerator: accelerator.name, onWarning });
   const node = createNode({
     runtime,
     connectGuest: (vm, openMs) => connectGuest((port) => vm.connect(port), { vmEnded: vm.ended, limits: { openMs } }),

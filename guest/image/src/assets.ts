@@ -29,6 +29,8 @@ export interface Assets {
   readonly initramfs: { readonly path: string; readonly digest: string; readonly agentVersion: string };
   /** The program that starts a VMM in its jail. */
   readonly jail: { readonly launcher: string; readonly digest: string };
+  /** The process that has root. */
+  readonly helper: { readonly program: string; readonly digest: string };
   readonly templates: {
     /** `disk` is a sparse raw image with one ext4 file system and no partitions. */
     readonly base: {
@@ -54,6 +56,7 @@ const assetsSchema: z.ZodType<Assets> = z.strictObject({
   kernel: z.strictObject({ vmlinux: path, release: z.string(), digest }),
   initramfs: z.strictObject({ path, digest, agentVersion: z.string() }),
   jail: z.strictObject({ launcher: path, digest }),
+  helper: z.strictObject({ program: path, digest }),
   templates: z.strictObject({
     base: z.strictObject({ name: z.string(), disk: path, sizeBytes: z.int().positive(), digest }),
   }),
@@ -81,6 +84,7 @@ export async function findAssets(): Promise<Assets | undefined> {
     assets.kernel.vmlinux,
     assets.initramfs.path,
     assets.jail.launcher,
+    assets.helper.program,
     assets.templates.base.disk,
   ];
   const there = await Promise.allSettled(files.map((file) => access(file)));

@@ -12,7 +12,7 @@ import { chmod, lstat, mkdir, mkdtemp, open, readdir, readFile, rename, rm, writ
 import { dirname, join } from 'node:path';
 import { run } from './run.ts';
 
-type ArtefactKind = 'vmm' | 'kernel' | 'agent' | 'jail' | 'initramfs' | 'base';
+type ArtefactKind = 'vmm' | 'kernel' | 'agent' | 'jail' | 'helper' | 'initramfs' | 'base';
 
 export const cacheDir = (): string => process.env['SPACE_CACHE'] || '/var/cache/space';
 

@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 import { digestAgentSources } from './agent.ts';
 import { digestFile, digestValue } from './digest.ts';
-import { digestJailSources } from './jail.ts';
+import { digestHostProgram } from './host-programs.ts';
 import { recipeDir } from './recipe.ts';
 
 export interface InputKeys {
@@ -13,6 +13,7 @@ export interface InputKeys {
   readonly kernel: string;
   readonly agent: string;
   readonly jail: string;
+  readonly helper: string;
   readonly initramfs: string;
   readonly base: string;
 }
@@ -24,19 +25,22 @@ const source = (name: string): string => join(import.meta.dirname, name);
 const recipe = (name: string): string => join(recipeDir, name);
 
 export async function inputKeys(): Promise<InputKeys> {
-  const [vmm, kernel, base, crateBuild, agentBuild, agentSources, jailSources, packing] = await Promise.all([
-    digestFiles([recipe('vmm.json'), source('vmm.ts'), source('debian.ts')]),
-    digestFiles([recipe('kernel.json'), ...['kernel.ts', 'bzimage.ts', 'modules.ts', 'debian.ts'].map(source)]),
-    digestFiles([recipe('base.json'), source('base.ts'), source('debian.ts')]),
-    digestFiles([source('crate.ts')]),
-    digestFiles([source('agent.ts')]),
-    digestAgentSources(),
-    digestJailSources(),
-    digestFiles([source('initramfs.ts'), source('cpio.ts')]),
-  ]);
+  const [vmm, kernel, base, crateBuild, agentBuild, agentSources, jailSources, helperSources, packing] =
+    await Promise.all([
+      digestFiles([recipe('vmm.json'), source('vmm.ts'), source('debian.ts')]),
+      digestFiles([recipe('kernel.json'), ...['kernel.ts', 'bzimage.ts', 'modules.ts', 'debian.ts'].map(source)]),
+      digestFiles([recipe('base.json'), source('base.ts'), source('debian.ts')]),
+      digestFiles([source('crate.ts')]),
+      digestFiles([source('agent.ts')]),
+      digestAgentSources(),
+      digestHostProgram('jail'),
+      digestHostProgram('helper'),
+      digestFiles([source('initramfs.ts'), source('cpio.ts')]),
+    ]);
   const agent = digestValue({ crateBuild, agentBuild, agentSources });
   const jail = digestValue({ crateBuild, jailSources });
-  return { vmm, kernel, agent, jail, initramfs: digestValue({ kernel, agent, packing }), base };
+  const helper = digestValue({ crateBuild, helperSources });
+  return { vmm, kernel, agent, jail, helper, initramfs: digestValue({ kernel, agent, packing }), base };
 }
 
 /** One digest of everything that the assets are made from. */

@@ -7,15 +7,15 @@ import { type Assets, assetsPath, findAssets } from './assets.ts';
 import { baseDiskPath, buildBase, parseBaseNote } from './base.ts';
 import { provideArtefact, removeDeadBuilds, writeFileAtomic } from './cache.ts';
 import { digestValue } from './digest.ts';
+import { buildHostProgram, type HostProgram, hostProgramPath, parseHostProgramNote } from './host-programs.ts';
 import { buildInitramfs, initramfsPath, parseInitramfsNote } from './initramfs.ts';
 import { type InputKeys, inputKeys } from './inputs.ts';
-import { buildJail, jailPath, parseJailNote } from './jail.ts';
 import { buildKernel, kernelPaths, parseKernelNote } from './kernel.ts';
 import { reportStep } from './progress.ts';
 import { parseBaseRecipe, parseKernelRecipe, parseVmmRecipe, readRecipe } from './recipe.ts';
 import { buildVmm, parseVmmNote, vmmPaths } from './vmm.ts';
 
-const TOTAL_STEPS = 9;
+const TOTAL_STEPS = 10;
 
 async function buildAssets(keys: InputKeys, signal: AbortSignal): Promise<Assets> {
   const [vmmRecipe, kernelRecipe, baseRecipe] = await Promise.all([
@@ -49,15 +49,16 @@ async function buildAssets(keys: InputKeys, signal: AbortSignal): Promise<Assets
       make: (dir) => buildBase(baseRecipe, dir, signal),
     }),
   );
-  const jailBuild = reportStep(step(8, 'Jail of the VMM'), () =>
+  const hostProgram = (kind: HostProgram) =>
     provideArtefact({
-      kind: 'jail',
-      key: keys.jail,
-      parse: parseJailNote,
-      make: (dir) => buildJail(dir, signal),
-    }),
-  );
-  const initramfsBuild = reportStep(step(9, 'Guest agent and initramfs'), async () => {
+      kind,
+      key: keys[kind],
+      parse: parseHostProgramNote,
+      make: (dir) => buildHostProgram(kind, dir, signal),
+    });
+  const jailBuild = reportStep(step(8, 'Jail of the VMM'), () => hostProgram('jail'));
+  const helperBuild = reportStep(step(9, 'Helper that has root'), () => hostProgram('helper'));
+  const initramfsBuild = reportStep(step(10, 'Guest agent and initramfs'), async () => {
     const [agent, kernel] = await Promise.all([
       provideArtefact({
         kind: 'agent',
@@ -80,12 +81,13 @@ async function buildAssets(keys: InputKeys, signal: AbortSignal): Promise<Assets
     });
   });
 
-  await settleAll([vmmBuild, kernelBuild, baseBuild, jailBuild, initramfsBuild]);
-  const [vmm, kernel, base, jail, initramfs] = await Promise.all([
+  await settleAll([vmmBuild, kernelBuild, baseBuild, jailBuild, helperBuild, initramfsBuild]);
+  const [vmm, kernel, base, jail, helper, initramfs] = await Promise.all([
     vmmBuild,
     kernelBuild,
     baseBuild,
     jailBuild,
+    helperBuild,
     initramfsBuild,
   ]);
   const paths = vmmPaths(vmm.dir, vmmRecipe);
@@ -100,7 +102,8 @@ async function buildAssets(keys: InputKeys, signal: AbortSignal): Promise<Assets
     },
     kernel: { vmlinux: kernelPaths(kernel.dir).vmlinux, release: kernel.release, digest: kernel.digest },
     initramfs: { path: initramfsPath(initramfs.dir), digest: initramfs.digest, agentVersion: initramfs.agentVersion },
-    jail: { launcher: jailPath(jail.dir), digest: jail.digest },
+    jail: { launcher: hostProgramPath('jail', jail.dir), digest: jail.digest },
+    helper: { program: hostProgramPath('helper', helper.dir), digest: helper.digest },
     templates: {
       base: { name: baseRecipe.name, disk: baseDiskPath(base.dir), sizeBytes: base.sizeBytes, digest: base.digest },
     },

@@ -106,15 +106,16 @@ export async function endLife(machinery: LifeMachinery, life: Life, reason: stri
 
 async function startVm(machinery: LifeMachinery, plan: LifePlan, lifeId: LifeId): Promise<Life> {
   const { runtime, connectGuest } = machinery;
+  const vault = plan.vault.name;
   if (typeof plan.from !== 'string') {
     const files = await plan.vault.createLife(lifeId, plan.from);
-    const vm = await runtime.boot({ lifeId, size: plan.size, files });
+    const vm = await runtime.boot({ lifeId, size: plan.size, vault, files });
     return new Life(plan.vault, vm, connectGuest, { booting: true });
   }
   const point = await plan.vault.readPoint(plan.from);
   checkFit(point.manifest.machine, runtime.machine);
   const files = await plan.vault.createLife(lifeId, { kind: 'point', snapshotId: plan.from });
-  const vm = await runtime.restore({ lifeId, size: point.manifest.size, files }, point.deviceState);
+  const vm = await runtime.restore({ lifeId, size: point.manifest.size, vault, files }, point.deviceState);
   try {
     await vm.run();
   } catch (error) {

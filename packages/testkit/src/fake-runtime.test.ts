@@ -1,7 +1,7 @@
 import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { newId, type Vm, type VmSpec } from '@space/core';
+import { DEFAULT_VAULT, newId, type Vm, type VmSpec } from '@space/core';
 import { FakeRuntime, FakeVm } from './fake-runtime.ts';
 import { seededChance } from './ports.ts';
 import { type RuntimeWorld, runtimeSuite } from './runtime-suite.ts';
@@ -15,7 +15,7 @@ async function fakeWorld(memory: 'in_place' | 'written'): Promise<RuntimeWorld> 
   const nameLife = (): VmSpec => {
     const lifeId = newId('life', chance);
     const files = { disk: join(folder, `${lifeId}.disk`), memory: join(folder, `${lifeId}.memory`) };
-    return { lifeId, size: { vcpus: 1, memoryMib: 256, diskMib: 2048 }, files };
+    return { lifeId, size: { vcpus: 1, memoryMib: 256, diskMib: 2048 }, vault: DEFAULT_VAULT, files };
   };
   return {
     runtime,

@@ -7,7 +7,7 @@
  */
 import { cpus } from 'node:os';
 import type { MachineFacts } from '@space/core';
-import type { Accelerator, QemuRuntimeOptions } from './options.ts';
+import type { Accelerator, GuestBoot, VmmBuild } from './options.ts';
 
 /** The sockets on which QEMU listens. They are made for it: it gets them from this descriptor on, in this order. */
 export const SOCKETS = ['qmp', 'console', 'control', 'traffic'] as const;
@@ -94,7 +94,9 @@ export function kernelCommandLine(accelerator: Accelerator, tscKhz: number): str
   return `${KERNEL_ARGUMENTS} ${TCG_KERNEL_ARGUMENTS} tsc_early_khz=${tscKhz} lpj=${loopsPerJiffy}`;
 }
 
-export function machineFacts(options: QemuRuntimeOptions): MachineFacts {
+type Machinery = GuestBoot & { readonly vmm: VmmBuild; readonly accelerator: Accelerator };
+
+export function machineFacts(options: Machinery): MachineFacts {
   const kernelArguments =
     options.accelerator === 'tcg' ? `${KERNEL_ARGUMENTS} ${TCG_KERNEL_ARGUMENTS}` : KERNEL_ARGUMENTS;
   return {

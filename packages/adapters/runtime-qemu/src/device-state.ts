@@ -7,8 +7,8 @@
 import { closeSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { socketPair } from '@space/root-helper';
 import { z } from 'zod';
-import { socketPair } from './kernel.ts';
 import type { Qmp, QmpEvent } from './qmp.ts';
 import { collect } from './sockets.ts';
 

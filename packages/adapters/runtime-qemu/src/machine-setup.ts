@@ -7,8 +7,13 @@
 import type { Size } from '@space/core';
 import { BOOT_FILES } from './command-line.ts';
 import { sendDeviceState } from './device-state.ts';
-import type { InsideFiles } from './life-files.ts';
 import type { Qmp } from './qmp.ts';
+
+/** As the VMM sees the files of its life: in the folder of its own descriptors. */
+export interface InsideFiles {
+  readonly disk: string;
+  readonly memory: string;
+}
 
 /** Loading kernel and initramfs belongs to it, from a cold page cache maybe. */
 const SETUP_LIMIT_MS = 30_000;

@@ -1,5 +1,5 @@
 /** What a QEMU runtime is made of. Paths are absolute; digests are of content and end up in every snapshot's manifest. */
-import type { VmmUids } from './vmm-uids.ts';
+import type { RootHelper } from '@space/root-helper';
 
 export type Accelerator = 'kvm' | 'tcg';
 
@@ -18,18 +18,13 @@ export interface GuestBoot {
   readonly initramfs: { readonly path: string; readonly digest: string };
 }
 
-export interface JailOptions {
-  /** The program that starts a VMM in its jail; needs root. */
-  readonly launcher: string;
-  readonly uids: VmmUids;
-}
-
 export interface QemuRuntimeOptions extends GuestBoot {
   readonly vmm: VmmBuild;
   readonly accelerator: Accelerator;
-  /** One folder per life is made in it. Short: socket paths have a limit. Made when it does not exist. */
+  /** What starts VMMs in their jails, and ends them; it was started with `vmmSettings` of this build. */
+  readonly helper: RootHelper;
+  /** The helper's folder of run folders. */
   readonly runDir: string;
-  readonly jail: JailOptions;
   /** How many VMM processes wait, ready to take a restore. Default 1. */
   readonly spares?: number;
   /** Told of failures that nobody waits for, e.g. a spare that did not start. */

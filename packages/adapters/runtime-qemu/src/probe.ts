@@ -2,21 +2,23 @@
  * Whether KVM runs our guest here. Opening the device says nothing: there are hosts on which it opens, makes VMs, and then
  * never executes an instruction. So a VM is booted, and only what it prints counts.
  */
-import { mkdir, mkdtemp, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { access, mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { asAppError, type LifeId, type Vm } from '@space/core';
+import { asAppError, type LifeId, type VaultName, type Vm } from '@space/core';
 import { z } from 'zod';
+import { endAndClear } from './launch.ts';
 import type { QemuRuntimeOptions } from './options.ts';
-import { isErrno } from './process-identity.ts';
 import { openQemuRuntime } from './runtime.ts';
 
 const DEFAULT_TIMEOUT_MS = 10_000;
 const POLL_MS = 25;
+const PROBE_LIFE = 'lif_prbe000000000000' as LifeId;
+const PROBE_PLACE = 'probe' as VaultName;
 const PROBE_SIZE = { vcpus: 1, memoryMib: 256, diskMib: 64 };
 
-export interface ProbeOptions extends Pick<QemuRuntimeOptions, 'vmm' | 'kernel' | 'initramfs' | 'jail'> {
-  /** A folder for the probe's VM; short path. */
+export interface ProbeOptions extends Pick<QemuRuntimeOptions, 'vmm' | 'kernel' | 'initramfs' | 'helper' | 'runDir'> {
+  /** The folder of the place `probe` of the helper, for the files of the probe's VM. */
   readonly workDir: string;
   /** Where the result is kept, for as long as host boot, VMM and kernel are the same. */
   readonly cacheFile: string;
@@ -55,8 +57,8 @@ async function readCache(path: string): Promise<z.infer<typeof cacheSchema> | nu
 }
 
 async function probe(options: ProbeOptions): Promise<AcceleratorFinding> {
-  const device = await openDevice();
-  if (device) return device;
+  const missing = await missingDevice();
+  if (missing) return missing;
   try {
     const printed = await bootOnce(options);
     if (printed) return { name: 'kvm', reason: 'A probe VM ran under KVM.', remedy: null };
@@ -72,19 +74,16 @@ async function probe(options: ProbeOptions): Promise<AcceleratorFinding> {
   }
 }
 
-/** Null when the device is there for us; whether it works is another question. */
-async function openDevice(): Promise<AcceleratorFinding | null> {
+/** Null when the device is there; who may open it, and whether it works, the probe shows. */
+async function missingDevice(): Promise<AcceleratorFinding | null> {
   try {
-    await (await open('/dev/kvm', 'r+')).close();
+    await access('/dev/kvm');
     return null;
-  } catch (thrown) {
-    if (isErrno(thrown, 'ENOENT')) {
-      return withoutKvm(
-        'There is no /dev/kvm.',
-        'Enable virtualisation in the firmware (or nested virtualisation at the provider) and load kvm_intel or kvm_amd.',
-      );
-    }
-    return withoutKvm(`/dev/kvm does not open: ${asAppError(thrown).message}`, 'Grant this user access to /dev/kvm.');
+  } catch {
+    return withoutKvm(
+      'There is no /dev/kvm.',
+      'Enable virtualisation in the firmware (or nested virtualisation at the provider) and load kvm_intel or kvm_amd.',
+    );
   }
 }
 
@@ -94,15 +93,18 @@ function withoutKvm(reason: string, remedy: string): AcceleratorFinding {
 
 /** Whether a VM under KVM printed anything in time. Leaves nothing behind. */
 async function bootOnce(options: ProbeOptions): Promise<boolean> {
-  await mkdir(options.workDir, { recursive: true, mode: 0o700 });
-  const folder = await mkdtemp(join(options.workDir, 'p-'));
-  const runtime = await openQemuRuntime({ ...options, accelerator: 'kvm', runDir: join(folder, 'r'), spares: 0 });
+  const folder = join(options.workDir, 'lives', PROBE_LIFE);
+  // An earlier probe may have been interrupted.
+  await endAndClear(options.helper, PROBE_LIFE);
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const runtime = await openQemuRuntime({ ...options, accelerator: 'kvm', spares: 0 });
   try {
-    const files = { disk: join(folder, 'disk'), memory: join(folder, 'memory') };
+    const files = { disk: join(folder, 'disk.img'), memory: join(folder, 'memory') };
     await makeSparse(files.disk, PROBE_SIZE.diskMib);
     await makeSparse(files.memory, PROBE_SIZE.memoryMib);
     const limit = AbortSignal.timeout(options.timeoutMs ?? DEFAULT_TIMEOUT_MS);
-    const vm = await runtime.boot({ lifeId: 'lif_prbe000000000000' as LifeId, size: PROBE_SIZE, files }, limit);
+    const vm = await runtime.boot({ lifeId: PROBE_LIFE, size: PROBE_SIZE, vault: PROBE_PLACE, files }, limit);
     return await printsBefore(vm, limit).finally(() => vm.kill());
   } finally {
     await runtime.close();

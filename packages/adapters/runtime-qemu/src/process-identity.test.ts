@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, it } from 'vitest';
-import { identify, isAlive, killProcess, parseStat, usageOf } from './process-identity.ts';
+import { killProcess } from '../test/kill.ts';
+import { identify, isAlive, parseStat, usageOf } from './process-identity.ts';
 
 const FIELDS = Array.from({ length: 50 }, (_, index) => String(index + 4));
 

@@ -1,9 +1,5 @@
-/**
- * A process is known by its pid and its start time: pids are used again, the pair is not. Nothing here signals a pid
- * whose start time it has not just read.
- */
+/** A process is known by its pid and its start time: pids are used again, the pair is not. */
 import { readdir, readFile } from 'node:fs/promises';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { VmUsage } from '@space/core';
 
 export interface ProcessIdentity {
@@ -24,16 +20,6 @@ export async function isAlive({ pid, startTime }: ProcessIdentity): Promise<bool
   return stat.state !== 'Z' || (await hasThreads(pid));
 }
 
-/** SIGKILL, then waits until the process is proved dead. Throws when it is not within the time. */
-export async function killProcess(identity: ProcessIdentity, timeoutMs = 10_000): Promise<void> {
-  const deadline = performance.now() + timeoutMs;
-  for (let pauseMs = 1; await isAlive(identity); pauseMs = Math.min(pauseMs * 1.5, 50)) {
-    signalKill(identity.pid);
-    if (performance.now() > deadline) throw new Error(`Process ${identity.pid} did not die within ${timeoutMs} ms`);
-    await sleep(pauseMs);
-  }
-}
-
 /** /proc counts processor time in these, on every Linux. */
 const TICK_MS = 10;
 const KIB = 1024;
@@ -46,14 +32,6 @@ export async function usageOf(identity: ProcessIdentity): Promise<VmUsage | null
   if (text === null || stat?.startTime !== identity.startTime) return null;
   const kib = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(text)?.[1] ?? 0);
   return { cpuMs: stat.cpuTicks * TICK_MS, memoryBytes: (kib('RssFile') + kib('RssShmem')) * KIB };
-}
-
-function signalKill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch (thrown) {
-    if (!isErrno(thrown, 'ESRCH')) throw thrown;
-  }
 }
 
 async function readStat(pid: number): Promise<Stat | null> {

@@ -16,13 +16,13 @@ import {
   type VmRecord,
   type VmUsage,
 } from '@space/core';
+import type { RootHelper } from '@space/root-helper';
 import { z } from 'zod';
 import { ByteRing, harmlessTail } from './byte-ring.ts';
 import { fetchDeviceState } from './device-state.ts';
-import type { Jail } from './jail.ts';
 import { connectQmp, type Launched } from './launch.ts';
 import { connectPort } from './port-stream.ts';
-import { isAlive, killProcess, usageOf } from './process-identity.ts';
+import { isAlive, usageOf } from './process-identity.ts';
 import type { Qmp } from './qmp.ts';
 import { RunFolder } from './run-folder.ts';
 import { connectUnix } from './sockets.ts';
@@ -39,7 +39,7 @@ export class QemuVm implements Vm {
   readonly ended: Promise<VmEnd>;
   readonly #folder: RunFolder;
   readonly #launched: Launched | null;
-  readonly #jail: Jail;
+  readonly #helper: RootHelper;
   readonly #console = new ByteRing(CONSOLE_BYTES);
   readonly #released = new AbortController();
   readonly #ports = new Map<GuestPort, Duplex>();
@@ -55,10 +55,10 @@ export class QemuVm implements Vm {
   /** The state at the last checkpoint, while the vCPUs have not run since: QEMU saves it only once. */
   #checkpointed: Uint8Array | null = null;
 
-  constructor(record: VmRecord, qmp: Qmp, jail: Jail, launched: Launched | null) {
+  constructor(record: VmRecord, qmp: Qmp, helper: RootHelper, launched: Launched | null) {
     this.record = record;
     this.#folder = new RunFolder(record.runDir);
-    this.#jail = jail;
+    this.#helper = helper;
     this.#launched = launched;
     this.#qmp = this.#attend(qmp);
     this.ended = this.#watch();
@@ -126,7 +126,7 @@ export class QemuVm implements Vm {
   async kill(): Promise<void> {
     this.#killed = true;
     if (this.#launched) await this.#launched.kill();
-    else await killProcess(this.record);
+    else await this.#helper.endVmm(this.record.lifeId);
     if (!this.#released.signal.aborted) await this.ended;
   }
 
@@ -195,7 +195,7 @@ export class QemuVm implements Vm {
     }
     console?.destroy();
     try {
-      await this.#jail.clear(this.#folder);
+      await this.#helper.clearVmm(this.record.lifeId);
       return '';
     } catch (thrown) {
       return `Its folder could not be removed: ${thrown}`;

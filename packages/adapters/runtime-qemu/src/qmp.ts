@@ -7,8 +7,8 @@
  * connection. When it ends, every open command fails with `QmpClosed`.
  */
 import type { Duplex } from 'node:stream';
+import type { FileSocket } from '@space/root-helper';
 import { z } from 'zod';
-import type { FileSocket } from './kernel.ts';
 
 const MAX_LINE_BYTES = 1024 * 1024;
 const MAX_OPEN_COMMANDS = 64;
@@ -49,7 +49,7 @@ interface Waiter<T> {
 
 export class Qmp {
   readonly #stream: Duplex;
-  readonly #sendFiles: FileSocket['send'] | null;
+  readonly #files: FileSocket | null;
   readonly #open = new Map<number, Waiter<unknown>>();
   readonly #eventListeners = new Set<(event: QmpEvent) => void>();
   readonly #closeListeners = new Set<(reason: Error) => void>();
@@ -58,9 +58,9 @@ export class Qmp {
   #line: Buffer = Buffer.alloc(0);
   #closed: Error | null = null;
 
-  private constructor(stream: Duplex, sendFiles: FileSocket['send'] | null) {
+  private constructor(stream: Duplex, files: FileSocket | null) {
     this.#stream = stream;
-    this.#sendFiles = sendFiles;
+    this.#files = files;
     stream.on('data', (chunk: Buffer) => this.#receive(chunk));
     stream.on('error', (cause) => this.#fail(new QmpClosed('The connection to the VMM broke', { cause })));
     stream.on('close', () => this.#fail(new QmpClosed('The VMM closed the connection')));
@@ -68,8 +68,8 @@ export class Qmp {
   }
 
   /** Waits for the greeting and enters command mode. The stream belongs to the client from here on, also on failure. */
-  static async open(stream: Duplex, timeoutMs = DEFAULT_TIMEOUT_MS, sendFiles?: FileSocket['send']): Promise<Qmp> {
-    const qmp = new Qmp(stream, sendFiles ?? null);
+  static async open(connection: Duplex | FileSocket, timeoutMs = DEFAULT_TIMEOUT_MS): Promise<Qmp> {
+    const qmp = 'socket' in connection ? new Qmp(connection.socket, connection) : new Qmp(connection, null);
     const greeted = new Promise<void>((resolve, reject) => {
       qmp.#greeting = { resolve, reject };
     });
@@ -80,6 +80,12 @@ export class Qmp {
 
   get closed(): boolean {
     return this.#closed !== null;
+  }
+
+  /** The connection itself, through which somebody else passes files while no command is under way. */
+  descriptor(): number {
+    if (!this.#files || this.#open.size > 0) throw new QmpRefused('This connection cannot be handed over now');
+    return this.#files.descriptor();
   }
 
   execute(command: string, args?: Readonly<Record<string, unknown>>, timeoutMs = DEFAULT_TIMEOUT_MS): Promise<unknown> {
@@ -93,8 +99,8 @@ export class Qmp {
     fds: readonly number[],
   ): Promise<unknown> {
     return this.#command(command, args, DEFAULT_TIMEOUT_MS, (line) => {
-      if (!this.#sendFiles) throw new QmpRefused('This connection carries no files');
-      this.#sendFiles(Buffer.from(line), fds);
+      if (!this.#files) throw new QmpRefused('This connection carries no files');
+      this.#files.send(Buffer.from(line), fds);
     });
   }
 

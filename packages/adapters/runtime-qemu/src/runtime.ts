@@ -5,7 +5,6 @@
  * Invariants: a life has one run folder, and a run folder one process; a failed start leaves neither.
  */
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import {
   AppError,
   asAppError,
@@ -16,15 +15,13 @@ import {
   type VmSpec,
 } from '@space/core';
 import { harmlessTail } from './byte-ring.ts';
-import type { JailReport } from './cgroups.ts';
 import { kernelCommandLine, machineFacts, tscKhzOf } from './command-line.ts';
 import { endMigration } from './device-state.ts';
-import { Jail } from './jail.ts';
-import { connectQmp, type Launched, launchVmm } from './launch.ts';
-import { type InsideFiles, passFiles } from './life-files.ts';
-import { bootMachine, restoreMachine } from './machine-setup.ts';
+import { connectQmp, endAndClear, type Launched, launchVmm } from './launch.ts';
+import { type JailReport, reportOn } from './limits.ts';
+import { bootMachine, type InsideFiles, restoreMachine } from './machine-setup.ts';
 import type { Accelerator, QemuRuntimeOptions } from './options.ts';
-import { isAlive, isErrno, killProcess } from './process-identity.ts';
+import { isAlive, isErrno } from './process-identity.ts';
 import { QemuVm, queryStatus } from './qemu-vm.ts';
 import type { Qmp } from './qmp.ts';
 import { openRunDir, RunFolder, recordsIn } from './run-folder.ts';
@@ -43,17 +40,15 @@ export interface QemuRuntime extends Runtime {
 }
 
 export async function openQemuRuntime(options: QemuRuntimeOptions): Promise<QemuRuntime> {
-  const jail = await Jail.open(options);
-  await openRunDir(options.runDir, (folder) => jail.clear(folder));
+  await openRunDir(options.runDir, (name) => endAndClear(options.helper, name));
   const tscKhz = tscKhzOf(await readFile('/proc/cpuinfo', 'utf8'));
-  const runtime = new OpenRuntime(options, jail, kernelCommandLine(options.accelerator, tscKhz));
+  const runtime = new OpenRuntime(options, kernelCommandLine(options.accelerator, tscKhz));
   runtime.spares.refill();
   return runtime;
 }
 
 interface Started {
   readonly vmm: Launched;
-  readonly folder: RunFolder;
   /** The life's files, as this VMM sees them. */
   readonly files: InsideFiles;
 }
@@ -66,18 +61,16 @@ class OpenRuntime implements QemuRuntime {
   readonly machine: MachineFacts;
   readonly spares: Spares;
   readonly #options: QemuRuntimeOptions;
-  readonly #jail: Jail;
   readonly #commandLine: string;
 
-  constructor(options: QemuRuntimeOptions, jail: Jail, commandLine: string) {
-    this.#jail = jail;
-    this.jail = jail.report;
+  constructor(options: QemuRuntimeOptions, commandLine: string) {
+    this.jail = reportOn(options.helper.limits);
     this.#options = options;
     this.#commandLine = commandLine;
     this.accelerator = options.accelerator;
     this.vmmVersion = options.vmm.version;
     this.machine = machineFacts(options);
-    this.spares = new Spares(options, jail);
+    this.spares = new Spares(options);
   }
 
   async boot(spec: VmSpec, signal?: AbortSignal): Promise<Vm> {
@@ -106,8 +99,9 @@ class OpenRuntime implements QemuRuntime {
   }
 
   async adopt(record: VmRecord): Promise<Vm | null> {
+    const { helper } = this.#options;
     if (!(await isAlive(record))) {
-      await this.#jail.clear(new RunFolder(record.runDir));
+      await helper.clearVmm(record.lifeId);
       return null;
     }
     const qmp = await this.#reconnect(record);
@@ -115,18 +109,17 @@ class OpenRuntime implements QemuRuntime {
     if (status === 'prelaunch' || status === 'inmigrate') {
       // Its start was not completed, so nobody was told that it exists.
       qmp.close();
-      await killProcess(record);
-      await this.#jail.clear(new RunFolder(record.runDir));
+      await endAndClear(helper, record.lifeId);
       return null;
     }
     await endMigration(qmp);
-    const vm = new QemuVm(record, qmp, this.#jail, null);
+    const vm = new QemuVm(record, qmp, helper, null);
     await vm.openConsole();
     return vm;
   }
 
   survivors(): Promise<readonly VmRecord[]> {
-    return recordsIn(this.#options.runDir, (folder) => this.#jail.clear(folder));
+    return recordsIn(this.#options.runDir, (name) => endAndClear(this.#options.helper, name));
   }
 
   sparesSettled(): Promise<void> {
@@ -137,65 +130,56 @@ class OpenRuntime implements QemuRuntime {
     await this.spares.close();
   }
 
-  #folderPath(spec: VmSpec): string {
-    return join(this.#options.runDir, spec.lifeId);
-  }
-
   /** Null when there is no spare, or it dies while it is claimed: then the caller starts a VMM of its own. */
   async #claimSpare(spec: VmSpec): Promise<Started | null> {
     const spare = this.spares.claim();
     if (!spare) return null;
-    let { folder } = spare;
     try {
-      folder = await folder.renameTo(this.#folderPath(spec));
-      return await this.#equip(spec, { vmm: spare.vmm, folder });
+      return await this.#equip(spec, spare);
     } catch (thrown) {
       // Its connection ends a moment before the process counts as dead.
-      const died = spare.vmm.qmp.closed;
-      await this.spares.discard({ vmm: spare.vmm, folder });
+      const died = spare.qmp.closed || (thrown instanceof AppError && thrown.code === 'vm_lost');
+      await spare.discard();
       if (!died) throw thrown;
-      this.#options.onWarning?.(`A spare VMM died as it was claimed. ${spare.vmm.complaints()}`);
+      this.#options.onWarning?.(`A spare VMM died as it was claimed. ${spare.complaints()}`);
       return null;
     }
   }
 
   async #launch(mode: 'boot' | 'restore', spec: VmSpec, signal: AbortSignal | undefined): Promise<Started> {
-    const folder = await RunFolder.create(this.#folderPath(spec));
-    let vmm: Launched | null = null;
+    const { accelerator } = this.#options;
+    const vmm = await launchVmm(this.#options, spec.lifeId, { mode, accelerator }, signal);
     try {
-      vmm = await launchVmm(this.#jail, mode, folder, signal);
-      return await this.#equip(spec, { vmm, folder });
+      return await this.#equip(spec, vmm);
     } catch (thrown) {
-      await vmm?.kill();
-      await this.#jail.clear(folder);
+      await vmm.discard();
       throw thrown;
     }
   }
 
   /** Gives a VMM that knows nothing yet the files and the limits of its life. */
-  async #equip(spec: VmSpec, { vmm, folder }: Omit<Started, 'files'>): Promise<Started> {
-    const owner = { uid: vmm.uid, pid: vmm.identity.pid };
-    const [files] = await Promise.all([passFiles(vmm.qmp, spec, owner), this.#jail.fit(vmm.uid, spec.size)]);
-    return { vmm, folder, files };
+  async #equip({ lifeId, vault, size }: VmSpec, vmm: Launched): Promise<Started> {
+    const { disk, memory } = await vmm.equip({ lifeId, place: vault, size });
+    return { vmm, files: { disk: `/fd/${disk}`, memory: `/fd/${memory}` } };
   }
 
   /** Makes the VM of a process that waits in preconfig; kills it and cleans up when that fails. */
   async #makeVm(
     spec: VmSpec,
-    { vmm, folder }: Started,
+    { vmm }: Started,
     signal: AbortSignal | undefined,
     start: () => Promise<void>,
   ): Promise<Vm> {
     try {
       signal?.throwIfAborted();
-      const record = { lifeId: spec.lifeId, ...vmm.identity, runDir: folder.path };
-      const vm = new QemuVm(record, vmm.qmp, this.#jail, vmm);
+      const runDir = RunFolder.of(this.#options.runDir, spec.lifeId).path;
+      const record = { lifeId: spec.lifeId, ...vmm.identity, runDir };
+      const vm = new QemuVm(record, vmm.qmp, this.#options.helper, vmm);
       await Promise.all([vm.openConsole(), start()]);
       signal?.throwIfAborted();
       return vm;
     } catch (cause) {
-      await vmm.kill();
-      await this.#jail.clear(folder);
+      await vmm.discard();
       const message = cause instanceof Error ? cause.message : String(cause);
       throw new Error(`${message}. ${vmm.complaints()}`, { cause });
     }
@@ -211,7 +195,7 @@ class OpenRuntime implements QemuRuntime {
 }
 
 function startError(code: 'boot_failed' | 'restore_failed', thrown: unknown): AppError {
-  if (thrown instanceof AppError) return thrown;
+  if (thrown instanceof AppError && thrown.code !== 'internal') return thrown;
   const detail = harmlessTail(asAppError(thrown).message, 800);
   if (/cannot allocate memory/i.test(detail)) return new AppError('insufficient_memory', detail, { cause: thrown });
   if (isErrno(thrown, 'ENOSPC')) return new AppError('insufficient_space', detail, { cause: thrown });

@@ -1,29 +1,29 @@
 /** A hostile program in the VMM's place: same launcher, same limits, same room. */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync } from 'node:fs';
 import { chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { loadAssets } from '@space/guest-image';
+import { connectHelper, type HelperLimits, socketPair, startHelper } from '@space/root-helper';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { Jail } from '../src/jail.ts';
-import { identify, isAlive, killProcess, type ProcessIdentity } from '../src/process-identity.ts';
-import { RunFolder } from '../src/run-folder.ts';
-import { uidOf } from '../src/vmm-uids.ts';
+import { SOCKETS } from '../src/command-line.ts';
+import { identify, isAlive, type ProcessIdentity } from '../src/process-identity.ts';
+import { killProcess } from './kill.ts';
 
 const FIRST_UID = 2_020_000_000;
+const RUN = 'lif_0123456789abcdef';
 const OUTPUT_LIMIT_MS = 30_000;
 
 let folder: string;
 let build: string;
-let launcher: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'jail-'));
   build = join(folder, 'build');
-  launcher = (await loadAssets()).jail.launcher;
   await chmod(folder, 0o755);
   await mkdir(build);
   const source = join(import.meta.dirname, 'hostile', 'hostile.c');
@@ -39,49 +39,55 @@ afterAll(async () => {
 });
 
 interface Prisoner {
-  readonly jail: Jail;
+  readonly limits: HelperLimits;
   readonly uid: number;
-  readonly warden: ChildProcess;
+  readonly wardenPid: number;
   readonly vmm: ProcessIdentity;
   /** Resolves once it has said something that matches. */
   saying(pattern: RegExp): Promise<RegExpExecArray>;
-  readonly exited: Promise<{ readonly code: number | null; readonly signal: string | null; readonly said: string }>;
+  readonly exited: Promise<{ readonly how: string; readonly said: string }>;
 }
 
 /** As `launchVmm` does it, without the VMM's protocol. */
 async function imprison(...words: string[]): Promise<Prisoner> {
-  const { kernel, initramfs } = await loadAssets();
-  const vmm = { root: build, argv: [join(build, 'hostile'), ...words], digest: 'hostile', version: '0' };
-  const uids = { first: FIRST_UID, count: 100, registry: join(folder, 'uids') };
-  const jail = await Jail.open({ jail: { launcher, uids }, vmm, kernel, initramfs, accelerator: 'tcg' });
-  const run = await RunFolder.create(await mkdtemp(join(folder, 'r')).then((path) => join(path, 'run')));
-  const { uid, argv } = await jail.prepare(run, 'restore');
-  const warden = spawn(argv[0] ?? '', argv.slice(1), {
-    cwd: run.sockets,
-    env: { SECRET: 'of the host' },
-    detached: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const { jail, helper: built } = await loadAssets();
+  const path = await mkdtemp(join(folder, 'r'));
+  const kind = { mode: 'restore', accelerator: 'tcg' } as const;
+  const config = {
+    ...{ node: { uid: 0, gid: 0 }, folder: join(path, 'helper'), runDir: join(path, 'run'), launcher: jail.launcher },
+    uids: { first: FIRST_UID, count: 100, registry: join(folder, 'uids') },
+    ...{ vmmRoot: build, vmmSockets: SOCKETS, bootFiles: {}, fileBytes: 2 ** 40, vaults: [], places: {} },
+    vmmPrograms: [{ kind, argv: [join(build, 'hostile'), ...words] }],
+  };
+  const process = await startHelper({ program: built.program, config });
+  const helper = await connectHelper(process.socketPath);
+  const { ours, theirs } = socketPair();
   let said = '';
-  warden.stderr.on('data', (chunk) => {
+  ours.on('data', (chunk) => {
     said += chunk;
   });
-  const exited = once(warden, 'close').then(([code, signal]) => ({ code, signal, said }));
-  await once(warden.stdout, 'data');
-  const recorded = await run.readRecord();
-  if (!recorded) throw new Error('the launcher has recorded nothing');
+  ours.on('end', () => ours.destroy());
+  const exited = once(ours, 'close').then(() => {
+    const [last = '', how = ''] = /\n\[ended\] (.*)\n$/.exec(said) ?? [];
+    return { how, said: said.slice(0, said.length - last.length) };
+  });
+  const vmm = await helper.startVmm(RUN, kind, theirs).finally(() => closeSync(theirs));
+  const status = await readFile(`/proc/${vmm.pid}/status`, 'utf8');
+  const uid = Number(await readFile(join(config.runDir, RUN, 'uid'), 'utf8'));
   onTestFinished(async () => {
-    await killProcess(recorded);
+    await helper.endVmm(RUN);
     await exited;
-    await jail.clear(run);
-    expect(await uidOf(run.path)).toBeNull();
+    await helper.clearVmm(RUN);
+    expect(await readdir(config.runDir)).toEqual([]);
     expect(await groupsOf(uid)).toEqual([]);
+    helper.close();
+    await process.close();
   });
   return {
-    jail,
+    limits: helper.limits,
     uid,
-    warden,
-    vmm: recorded,
+    wardenPid: Number(/^PPid:\t(\d+)$/m.exec(status)?.[1]),
+    vmm,
     exited,
     async saying(pattern) {
       await expect.poll(() => said, { timeout: OUTPUT_LIMIT_MS }).toMatch(pattern);
@@ -189,9 +195,9 @@ it('lets a hostile VMM reach nothing of the host or of another life', async () =
   const otherLife = `/proc/${other.vmm.pid}/root/dev/null`;
   const arguments_ = [build, join(folder, 'open-to-all'), otherLife, name, String(process.pid)];
   const { exited } = await imprison('all', ...arguments_);
-  const { said, code } = await exited;
+  const { said, how } = await exited;
   expect(said.trim().split('\n')).toEqual(ATTEMPTS.map((line) => line.join(' ')));
-  expect(code).toBe(0);
+  expect(how).toBe('status 0');
 });
 
 it('stops a hostile VMM that forks without end', async () => {
@@ -204,8 +210,8 @@ it('stops a hostile VMM that forks without end', async () => {
 
 it('kills a hostile VMM that takes memory without end, and nobody else', async (context) => {
   const prisoner = await imprison('memory');
-  if (prisoner.jail.report.missing.some(({ limit }) => limit === 'memory')) return context.skip();
-  expect(await prisoner.exited).toMatchObject({ code: null, signal: 'SIGKILL', said: '' });
+  if (prisoner.limits.missing.includes('memory')) return context.skip();
+  expect(await prisoner.exited).toEqual({ how: 'signal 9', said: '' });
 });
 
 it('leaves no process of a hostile VMM alive when it is killed, whatever it has forked', async () => {
@@ -213,17 +219,17 @@ it('leaves no process of a hostile VMM alive when it is killed, whatever it has 
   await saying(/clinging/);
   expect((await processesOf(uid)).length).toBeGreaterThan(5);
   await killProcess(vmm);
-  expect(await exited).toMatchObject({ signal: 'SIGKILL' });
+  expect(await exited).toMatchObject({ how: 'signal 9' });
   expect(await processesOf(uid)).toEqual([]);
 });
 
 it('ends with its warden, which has no privileges either', async () => {
-  const { warden, vmm, uid, saying } = await imprison('cling');
+  const { wardenPid, vmm, uid, saying } = await imprison('cling');
   await saying(/clinging/);
-  const status = await readFile(`/proc/${warden.pid}/status`, 'utf8');
+  const status = await readFile(`/proc/${wardenPid}/status`, 'utf8');
   expect(status).toMatch(new RegExp(`^Uid:\\s+${uid}\\s+${uid}\\s+${uid}\\s+${uid}$`, 'm'));
   expect(status).toMatch(/^CapBnd:\s+0+$/m);
-  const identity = await identify(warden.pid ?? 0);
+  const identity = await identify(wardenPid);
   if (identity) await killProcess(identity);
   await expect.poll(() => isAlive(vmm), { timeout: 5_000 }).toBe(false);
   expect(await processesOf(uid)).toEqual([]);

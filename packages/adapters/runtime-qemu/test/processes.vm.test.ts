@@ -5,10 +5,11 @@ import { access, mkdir, readdir, readFile, readlink, rm, stat, writeFile } from 
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { AppError, type Vm, type VmRecord, type VmSpec } from '@space/core';
+import { AppError, type VaultName, type Vm, type VmRecord, type VmSpec } from '@space/core';
 import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { openQemuRuntime, probeAccelerator } from '../src/index.ts';
-import { identify, killProcess } from '../src/process-identity.ts';
+import { probeAccelerator } from '../src/index.ts';
+import { identify } from '../src/process-identity.ts';
+import { killProcess } from './kill.ts';
 import { openQemuWorld, type QemuWorld } from './qemu-world.ts';
 import { floodingGuest, panickingGuest } from './tiny-guest.ts';
 
@@ -42,7 +43,7 @@ async function start(): Promise<Vm> {
 async function bootWith(initramfs: Buffer): Promise<Vm> {
   const path = join(world.folder, 'initramfs');
   await writeFile(path, initramfs);
-  const runtime = await openQemuRuntime({ ...world.options, spares: 0, initramfs: { path, digest: 'test' } });
+  const runtime = await world.openChanged({ initramfs: { path, digest: 'test' } });
   return await runtime.boot(await world.newLife());
 }
 
@@ -60,7 +61,7 @@ it('runs the VMM without privileges, network, environment or core files, first i
   const proc = `/proc/${record.pid}`;
   const status = await readFile(`${proc}/status`, 'utf8');
   const uid = await uidOf(record);
-  const { first, count } = world.options.jail.uids;
+  const { first, count } = world.uids;
   expect(uid >= first && uid < first + count && uid !== (await uidOf(other.record))).toBe(true);
   expect(status).toMatch(new RegExp(`^Uid:\\s+${uid}\\s+${uid}\\s+${uid}\\s+${uid}$`, 'm'));
   expect(status).toMatch(new RegExp(`^Gid:\\s+${uid}\\s+${uid}\\s+${uid}\\s+${uid}$`, 'm'));
@@ -129,23 +130,27 @@ it('reclaims guest memory at the limit, and kills nothing: it is page cache of a
 it('says that a VM stands still because its disk cannot grow, and goes on when it can', async () => {
   const life = await world.copyLife(point.life);
   const small = join(world.folder, 'small');
-  await mkdir(small);
-  const disk = join(small, 'disk');
   const { blocks } = await stat(life.files.disk);
-  const mount = (options: string) => run('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', small]);
-  await mount(`size=${blocks * 512 + 20 * MIB}`);
+  const bytes = blocks * 512 + life.size.memoryMib * MIB;
+  const mount = (spareMib: number, more = '') =>
+    run('mount', ['-t', 'tmpfs', '-o', `${more}size=${bytes + spareMib * MIB}`, 'tmpfs', small]);
+  await mount(20);
   onTestFinished(async () => {
     for (const record of await world.runtime.survivors()) await killProcess(record);
     await run('umount', [small]);
   });
-  await run('cp', ['--sparse=always', life.files.disk, disk]);
-  const vm = await world.runtime.restore({ ...life, files: { ...life.files, disk } }, point.deviceState);
+  const folder = join(small, 'lives', life.lifeId);
+  await mkdir(folder, { recursive: true });
+  for (const file of Object.values(life.files)) await run('cp', ['--sparse=always', file, folder]);
+  // All of it is there: what grows is the disk.
+  await run('fallocate', ['--length', `${life.size.memoryMib}MiB`, join(folder, 'memory')]);
+  const vm = await world.runtime.restore({ ...life, vault: 'small' as VaultName }, point.deviceState);
   await vm.run();
   const written = world.openGuest(vm, (guest) =>
     guest.writeFile({ path: '/root/large', user: 'root' }, inPieces(randomBytes(40 * MIB))),
   );
   await expect.poll(() => failureCode(vm.run()), { timeout: 60_000, interval: 500 }).toBe('insufficient_space');
-  await mount(`remount,size=${blocks * 512 + 200 * MIB}`);
+  await mount(200, 'remount,');
   await vm.run();
   await written;
   expect(await world.recall(vm)).toBe('first');
@@ -215,14 +220,17 @@ it('takes snapshots that restore while bytes pour into a port and out of it', as
 /** The files of a VM, found by its open disk: the world names them by life. */
 function lifeOf(vm: Vm, like: VmSpec): VmSpec {
   const path = join(world.folder, 'lives', vm.record.lifeId);
-  return { ...like, lifeId: vm.record.lifeId, files: { disk: `${path}.disk`, memory: `${path}.memory` } };
+  const files = { disk: join(path, 'disk.img'), memory: join(path, 'memory') };
+  return { ...like, lifeId: vm.record.lifeId, files };
 }
 
 it('is adopted after the process that started it was killed', async () => {
   const life = await world.copyLife(point.life);
   const order = join(world.folder, 'order.json');
   const deviceState = Buffer.from(point.deviceState).toString('base64');
-  await writeFile(order, JSON.stringify({ options: world.options, life, deviceState }));
+  const { helper: _, ...options } = world.options;
+  const { socketPath } = world.helper;
+  await writeFile(order, JSON.stringify({ options, socketPath, life, deviceState }));
   const record = await new Promise<VmRecord>((resolve) => {
     execFile(process.execPath, [join(import.meta.dirname, 'start-vm.ts'), order], (_killed, stdout) =>
       resolve(JSON.parse(stdout)),
@@ -271,7 +279,7 @@ it.each(['disk', 'memory'] as const)('fails a restore without its %s file, and l
 
 it('fails a boot without its kernel, and says so', async () => {
   const kernel = { vmlinux: '/no/such/kernel', digest: 'test' };
-  const runtime = await openQemuRuntime({ ...world.options, spares: 0, kernel });
+  const runtime = await world.openChanged({ kernel });
   const failure = await failureOf(runtime.boot(await world.newLife()));
   expect(failure.code).toBe('boot_failed');
   expect(failure.message).toContain('/no/such/kernel');
@@ -280,7 +288,7 @@ it('fails a boot without its kernel, and says so', async () => {
 
 it('ends a VMM that hangs while starting when the caller gives up', async () => {
   const vmm = { root: '/usr', argv: ['/usr/bin/sleep', '600'], digest: 'test', version: 'test' };
-  const runtime = await openQemuRuntime({ ...world.options, spares: 0, vmm });
+  const runtime = await world.openChanged({ vmm });
   const failure = await failureOf(runtime.boot(await world.newLife(), AbortSignal.timeout(300)));
   expect(failure.code).toBe('boot_failed');
   expect(await runtime.survivors()).toEqual([]);
@@ -308,5 +316,5 @@ it('finds an accelerator by running a VM, and remembers what it found', async ()
   const from = performance.now();
   expect(await probeAccelerator(options)).toEqual(found);
   expect(performance.now() - from).toBeLessThan(100);
-  expect(await readdir(options.workDir).catch(() => [])).toEqual([]);
+  expect(await readdir(join(options.workDir, 'lives')).catch(() => [])).toEqual([]);
 });

@@ -8,12 +8,20 @@ import { mkdir, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { type Guest, newId, type Size, type Vm, type VmSpec } from '@space/core';
+import { type Guest, newId, type Size, type VaultName, type Vm, type VmSpec } from '@space/core';
 import { connectGuest } from '@space/guest-grpc';
 import { loadAssets } from '@space/guest-image';
+import { connectHelper, type HelperConfig, type HelperProcess, type RootHelper, startHelper } from '@space/root-helper';
 import type { RuntimeWorld } from '@space/testkit/runtime-suite';
-import { openQemuRuntime, type QemuRuntime, type QemuRuntimeOptions } from '../src/index.ts';
-import { killProcess } from '../src/process-identity.ts';
+import {
+  type GuestBoot,
+  openQemuRuntime,
+  type QemuRuntime,
+  type QemuRuntimeOptions,
+  type VmmBuild,
+  vmmSettings,
+} from '../src/index.ts';
+import { killProcess } from './kill.ts';
 
 const run = promisify(execFile);
 /** Of nobody on a usual machine, and for each world other ones: tests can run side by side. */
@@ -21,35 +29,65 @@ const FIRST_UID = 1_950_000_000;
 const UID_COUNT = 1000;
 const SIZE: Size = { vcpus: 1, memoryMib: 256, diskMib: 2048 };
 const WORD = '/root/word';
+/** The world's own folder, as the helper knows it. */
+const PLACE = 'world' as VaultName;
 /** A guest under emulation, on a busy machine. */
 const BOOT_LIMIT_MS = 60_000;
+
+/** What a runtime of the world can have that is not the world's own. */
+type Changes = Partial<Pick<QemuRuntimeOptions, 'vmm' | 'kernel' | 'initramfs' | 'spares'>>;
 
 export interface QemuWorld extends RuntimeWorld {
   readonly runtime: QemuRuntime;
   readonly options: QemuRuntimeOptions;
+  readonly helper: HelperProcess;
+  readonly uids: HelperConfig['uids'];
   readonly folder: string;
+  /** Another runtime over the same run folders, with a helper of its own that knows the changes. */
+  openChanged(changes: Changes): Promise<QemuRuntime>;
   newLife(size?: Size): Promise<VmSpec>;
   openGuest<T>(vm: Vm, use: (guest: Guest) => Promise<T>): Promise<T>;
 }
 
-export async function openQemuWorld(changes: Partial<QemuRuntimeOptions> = {}): Promise<QemuWorld> {
-  const { options, launcher, baseDisk } = await realOptions();
+export async function openQemuWorld(): Promise<QemuWorld> {
+  const { baseDisk, helperProgram, launcher, ...built } = await realParts();
   const folder = await mkdtemp(join(tmpdir(), 'vm-'));
   await mkdir(join(folder, 'lives'));
+  await mkdir(join(folder, 'small'));
+  await mkdir(join(folder, 'probe'));
+  const runDir = join(folder, 'run');
   const first = FIRST_UID + randomBytes(2).readUInt16LE() * UID_COUNT;
   const uids = { first, count: UID_COUNT, registry: join(folder, 'uids') };
-  const used: QemuRuntimeOptions = { ...options, jail: { launcher, uids }, runDir: join(folder, 'run'), ...changes };
+  const closers: (() => Promise<void> | void)[] = [];
+  const start = async (parts: typeof built): Promise<{ process: HelperProcess; helper: RootHelper }> => {
+    const common = { node: { uid: 0, gid: 0 }, runDir, uids, launcher, vaults: [] };
+    const places = { world: folder, small: join(folder, 'small'), probe: join(folder, 'probe') };
+    const own = join(folder, `helper-${closers.length}`);
+    const config = { ...vmmSettings(parts.vmm, parts), ...common, folder: own, places };
+    const process = await startHelper({ program: helperProgram, config });
+    const helper = await connectHelper(process.socketPath);
+    closers.push(
+      () => helper.close(),
+      () => process.close(),
+    );
+    return { process, helper };
+  };
+  const { process, helper } = await start(built);
+  const used: QemuRuntimeOptions = { ...built, accelerator: 'tcg', helper, runDir };
   const runtime = await openQemuRuntime(used);
   const opened = [runtime];
 
-  const nameLife = (size: Size): VmSpec => {
+  const nameLife = async (size: Size): Promise<VmSpec> => {
     const lifeId = newId('life', { bytes: (count) => randomBytes(count) });
     const path = join(folder, 'lives', lifeId);
-    return { lifeId, size, files: { disk: `${path}.disk`, memory: `${path}.memory` } };
+    await mkdir(path);
+    return { lifeId, size, vault: PLACE, files: { disk: join(path, 'disk.img'), memory: join(path, 'memory') } };
   };
   return {
     runtime,
     options: used,
+    helper: process,
+    uids,
     folder,
     openGuest,
     async reopen() {
@@ -57,15 +95,21 @@ export async function openQemuWorld(changes: Partial<QemuRuntimeOptions> = {}): 
       opened.push(another);
       return another;
     },
+    async openChanged(changes) {
+      const parts = { ...built, ...changes };
+      const another = await openQemuRuntime({ ...used, ...parts, spares: 0, helper: (await start(parts)).helper });
+      opened.push(another);
+      return another;
+    },
     async newLife(size = SIZE) {
-      const life = nameLife(size);
+      const life = await nameLife(size);
       await copySparse(baseDisk, life.files.disk);
       const memory = await open(life.files.memory, 'wx', 0o600);
       await memory.truncate(size.memoryMib * 1024 * 1024).finally(() => memory.close());
       return life;
     },
     async copyLife(of) {
-      const life = nameLife(of.size);
+      const life = await nameLife(of.size);
       await copySparse(of.files.disk, life.files.disk);
       await copySparse(of.files.memory, life.files.memory);
       return life;
@@ -81,25 +125,21 @@ export async function openQemuWorld(changes: Partial<QemuRuntimeOptions> = {}): 
       }),
     async close() {
       for (const one of opened) await endAll(one);
+      for (const close of closers.toReversed()) await close();
       await rm(folder, { recursive: true });
     },
   };
 }
 
-type Built = Omit<QemuRuntimeOptions, 'runDir' | 'jail'>;
-
-/** The runtime as set-up has built it. */
-async function realOptions(): Promise<{ options: Built; launcher: string; baseDisk: string }> {
-  const { vmm, kernel, initramfs, jail, templates } = await loadAssets();
+/** What set-up has built. */
+async function realParts() {
+  const { vmm, kernel, initramfs, jail, helper, templates } = await loadAssets();
   const firmware = vmm.firmwareDirs.flatMap((path) => ['-L', path]);
   const argv = [...vmm.loaderArgv, vmm.binary, ...firmware];
-  const options: Built = {
-    vmm: { root: vmm.root, argv, digest: vmm.digest, version: vmm.version },
-    kernel,
-    initramfs,
-    accelerator: 'tcg',
-  };
-  return { options, launcher: jail.launcher, baseDisk: templates.base.disk };
+  const build: VmmBuild = { root: vmm.root, argv, digest: vmm.digest, version: vmm.version };
+  const boot: GuestBoot = { kernel, initramfs };
+  const programs = { launcher: jail.launcher, helperProgram: helper.program };
+  return { vmm: build, ...boot, ...programs, baseDisk: templates.base.disk };
 }
 
 async function openGuest<T>(vm: Vm, use: (guest: Guest) => Promise<T>): Promise<T> {

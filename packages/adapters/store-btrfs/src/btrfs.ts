@@ -1,6 +1,9 @@
 /**
  * Btrfs by ioctl: subvolumes, snapshots, syncs and space. Layouts are those of the kernel's `linux/btrfs.h`; each function
  * opens what it needs and closes it again, so that nothing of ours keeps a vault busy.
+ *
+ * None of it needs a privilege: Btrfs lets the owner of a subvolume make, seal and snapshot it, and delete it where the
+ * vault is mounted with `user_subvol_rm_allowed`.
  */
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -22,7 +25,6 @@ const NAME_OFFSET_V2 = 56;
 const SUBVOLUME_READ_ONLY = 2n;
 
 const SYNC = request(0, 8, 0);
-const RESIZE = request(WRITE, 3, ARGUMENT_BYTES);
 const SNAPSHOT_DESTROY = request(WRITE, 15, ARGUMENT_BYTES);
 const SPACE_INFO = request(READ | WRITE, 20, 16);
 const WAIT_SYNC = request(WRITE, 22, 8);
@@ -53,13 +55,13 @@ export async function snapshotSubvolume(source: string, path: string): Promise<v
   });
 }
 
-export async function setReadOnly(path: string): Promise<void> {
+export async function setReadOnly(path: string, readOnly = true): Promise<void> {
   const argument = Buffer.alloc(8);
-  argument.writeBigUInt64LE(SUBVOLUME_READ_ONLY);
+  argument.writeBigUInt64LE(readOnly ? SUBVOLUME_READ_ONLY : 0n);
   await withFolder(path, (fd) => ioctl(fd, 'SUBVOL_SETFLAGS', SUBVOLUME_SET_FLAGS, argument, path));
 }
 
-/** Unlinks the subvolume, read-only or not; the kernel frees its space in the background. ENOENT when there is none. */
+/** Unlinks the subvolume, which is writable; the kernel frees its space in the background. ENOENT when there is none. */
 export async function deleteSubvolume(path: string): Promise<void> {
   const argument = Buffer.alloc(ARGUMENT_BYTES);
   argument.write(basename(path), NAME_OFFSET_V1);
@@ -78,13 +80,6 @@ export async function commitTransaction(path: string): Promise<void> {
     await ioctl(fd, 'START_SYNC', START_SYNC, transaction, path);
     await ioctl(fd, 'WAIT_SYNC', WAIT_SYNC, transaction, path);
   });
-}
-
-/** Lets the file system use the whole of a device that has grown. */
-export async function growToDevice(path: string): Promise<void> {
-  const argument = Buffer.alloc(ARGUMENT_BYTES);
-  argument.write('max', NAME_OFFSET_V1);
-  await withFolder(path, (fd) => ioctl(fd, 'RESIZE', RESIZE, argument, path));
 }
 
 export interface BlockGroupSpace {

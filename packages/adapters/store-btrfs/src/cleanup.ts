@@ -1,14 +1,28 @@
 /** Removal of what nothing refers to. */
-import { readdir, rm } from 'node:fs/promises';
+import { readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { deleteSubvolume } from './btrfs.ts';
+import { deleteSubvolume, setReadOnly } from './btrfs.ts';
 import { errnoOf } from './failures.ts';
-import { FOLDERS, isStaged, type Layout } from './layout.ts';
+import { FOLDERS, type Folder, isStaged, type Layout } from './layout.ts';
+
+/**
+ * Idempotent. A sealed subvolume can be deleted only by root, so it is opened again first; and before that it loses its
+ * name, for what has one is sealed.
+ */
+export async function removeSealed(layout: Layout, folder: Folder, name: string): Promise<void> {
+  const staged = layout.staged(folder, name);
+  await unlessMissing(rename(layout.place(folder, name), staged));
+  await removeSubvolume(staged);
+}
 
 /** Idempotent. */
 export async function removeSubvolume(path: string): Promise<void> {
+  await unlessMissing(setReadOnly(path, false).then(() => deleteSubvolume(path)));
+}
+
+async function unlessMissing(work: Promise<void>): Promise<void> {
   try {
-    await deleteSubvolume(path);
+    await work;
   } catch (thrown) {
     if (errnoOf(thrown) !== 'ENOENT') throw thrown;
   }

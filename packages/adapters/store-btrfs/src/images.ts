@@ -1,12 +1,11 @@
 /** Template disks, imported once per vault. */
 import { execFile } from 'node:child_process';
-import { chmod, chown, rename, stat } from 'node:fs/promises';
+import { chmod, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { commitTransaction, createSubvolume, setReadOnly, syncFileSystem } from './btrfs.ts';
 import { removeSubvolume } from './cleanup.ts';
-import { DISK, type Layout } from './layout.ts';
-import type { FileOwner } from './life-files.ts';
+import { DISK, type Layout, VMM_FILE_MODE } from './layout.ts';
 
 /** Copying a large image from a slow disk; beyond it something hangs. */
 const COPY_TIMEOUT_MS = 30 * 60 * 1000;
@@ -18,7 +17,7 @@ export async function imageBytes(sourcePath: string): Promise<number> {
 }
 
 /** The image appears whole, durable and read-only. */
-export async function copyImage(layout: Layout, digest: string, sourcePath: string, owner: FileOwner | null) {
+export async function copyImage(layout: Layout, digest: string, sourcePath: string): Promise<void> {
   const staged = layout.staged('images', digest);
   await removeSubvolume(staged);
   await createSubvolume(staged);
@@ -28,10 +27,7 @@ export async function copyImage(layout: Layout, digest: string, sourcePath: stri
     await promisify(execFile)('cp', ['--sparse=always', '--reflink=auto', '--', sourcePath, disk], {
       timeout: COPY_TIMEOUT_MS,
     });
-    await chmod(disk, 0o600);
-    // Lives are snapshots of the image and keep the owner.
-    if (owner !== null) await chown(disk, owner.uid, owner.gid);
-    await chmod(staged, 0o711);
+    await chmod(disk, VMM_FILE_MODE);
     await syncFileSystem(layout.root);
     await setReadOnly(staged);
     await rename(staged, layout.place('images', digest));

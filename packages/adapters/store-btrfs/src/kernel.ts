@@ -1,5 +1,5 @@
 /**
- * System calls that Node does not offer, called in libc through FFI: no process is spawned for a snapshot, a mount or a
+ * System calls that Node does not offer, called in libc through FFI: no process is spawned for a snapshot or a
  * lock. Every call that can block runs on libuv's thread pool, so the event loop never waits for a disk.
  *
  * A failed call is a `SystemError` that looks like Node's own (`code`, `errno`, `syscall`), so that one table in
@@ -10,10 +10,6 @@ import koffi from 'koffi';
 const libc = koffi.load('libc.so.6');
 // `ioctl` is variadic in C; on Linux x86-64 and arm64 its third argument travels like a fixed one.
 const ioctlFunction = libc.func('int ioctl(int fd, unsigned long request, void *argument)');
-const mountFunction = libc.func(
-  'int mount(const char *source, const char *target, const char *type, unsigned long flags, const char *options)',
-);
-const umountFunction = libc.func('int umount2(const char *target, int flags)');
 const flockFunction = libc.func('int flock(int fd, int operation)');
 
 /** `EWOULDBLOCK` is another name of `EAGAIN`. */
@@ -61,20 +57,6 @@ function callAsync(
 /** `argument` is read and written in place; `name` is the ioctl's, for errors. */
 export function ioctl(fd: number, name: string, request: number, argument: Uint8Array | null, subject: string) {
   return callAsync(ioctlFunction, name, subject, [fd, request, argument]);
-}
-
-export const MOUNT_NOSUID = 2;
-export const MOUNT_NODEV = 4;
-export const MOUNT_NOEXEC = 8;
-export const MOUNT_NOATIME = 1024;
-
-export function mountFileSystem(source: string, target: string, type: string, flags: number, options: string) {
-  return callAsync(mountFunction, 'mount', `${source} on ${target}`, [source, target, type, flags, options]);
-}
-
-/** Fails with EBUSY while anything on it is open; never lazy, which would be no close at all. */
-export function unmountFileSystem(target: string): Promise<void> {
-  return callAsync(umountFunction, 'umount', target, [target, 0]);
 }
 
 const LOCK_EXCLUSIVE_NOW = 2 | 4;

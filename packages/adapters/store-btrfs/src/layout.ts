@@ -28,15 +28,8 @@ export const VAULT_FORMAT = 1;
 
 export const FOLDERS = ['images', 'lives', 'points', 'sandboxes'] as const;
 export type Folder = (typeof FOLDERS)[number];
-
-/** The VMM's user passes through to its life's files; what lies in the other folders is root's alone. */
-export const FOLDER_MODES: Readonly<Record<Folder, number>> = {
-  images: 0o700,
-  lives: 0o711,
-  points: 0o700,
-  sandboxes: 0o700,
-};
-export const ROOT_MODE = 0o711;
+/** Disks and memories are owned by the users of their VMMs, which the helper sees to; the node's group reads them. */
+export const VMM_FILE_MODE = 0o640;
 
 const STAGED_PREFIX = '.staged-';
 /** Ids and digests; nothing that could leave its folder or look staged. */

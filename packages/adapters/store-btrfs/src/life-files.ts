@@ -2,27 +2,16 @@
  * How the folder of a life comes into being. Its name is the claim: whoever gets the folder `lives/<lifeId>` made is the
  * only one who ever starts a VM on it, and the folder appears whole or not at all.
  */
-import { chown, rename, stat, truncate, writeFile } from 'node:fs/promises';
+import { rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, type LifeId, type LifeSource, unreachable } from '@space/core';
 import { snapshotSubvolume } from './btrfs.ts';
 import { removeSubvolume } from './cleanup.ts';
 import { errnoOf } from './failures.ts';
-import { DISK, type Layout, MEMORY } from './layout.ts';
-
-/** The unprivileged user that the VMM runs as. */
-export interface FileOwner {
-  readonly uid: number;
-  readonly gid: number;
-}
+import { DISK, type Layout, MEMORY, VMM_FILE_MODE } from './layout.ts';
 
 /** Throws `name_taken` when the life exists, and `snapshot_bad` or `not_found` when the source does not. */
-export async function makeLife(
-  layout: Layout,
-  lifeId: LifeId,
-  from: LifeSource,
-  owner: FileOwner | null,
-): Promise<void> {
+export async function makeLife(layout: Layout, lifeId: LifeId, from: LifeSource): Promise<void> {
   const place = layout.place('lives', lifeId);
   try {
     if (from.kind === 'point') {
@@ -37,7 +26,6 @@ export async function makeLife(
     if (code !== 'EEXIST' && code !== 'ENOTEMPTY') throw thrown;
     throw new AppError('name_taken', `The life ${lifeId} exists already.`, { cause: thrown });
   }
-  await cleanUpOnFailure(place, () => giveToOwner(place, owner));
 }
 
 /** Bytes of memory that the life will have. */
@@ -75,7 +63,9 @@ async function makeBootable(
   await snapshotSubvolume(source, staged);
   await cleanUpOnFailure(staged, async () => {
     if (from.kind === 'image') await growDisk(join(staged, DISK), from);
-    await writeFile(join(staged, MEMORY), '', { mode: 0o600 });
+    // The memory of a crashed life is its VMM's; only the folder is ours.
+    await rm(join(staged, MEMORY), { force: true });
+    await writeFile(join(staged, MEMORY), '', { mode: VMM_FILE_MODE, flag: 'wx' });
     await truncate(join(staged, MEMORY), from.memoryBytes);
     // Fails with ENOTEMPTY over an existing life, which always holds a disk.
     await rename(staged, layout.place('lives', lifeId));
@@ -100,13 +90,4 @@ async function growDisk(disk: string, from: { readonly digest: string; readonly 
     });
   }
   await truncate(disk, from.diskBytes);
-}
-
-/** Snapshots keep the owner, so this changes something only at first and after the VMM's user has changed. */
-async function giveToOwner(folder: string, owner: FileOwner | null): Promise<void> {
-  if (owner === null) return;
-  for (const file of [DISK, MEMORY]) {
-    const { uid, gid } = await stat(join(folder, file));
-    if (uid !== owner.uid || gid !== owner.gid) await chown(join(folder, file), owner.uid, owner.gid);
-  }
 }

@@ -1,111 +1,95 @@
 /**
  * Opening and closing a vault.
  *
- *     lock → backing made once → loop attached → mounted → verified ours → staged things removed → vault
+ *     lock → mounted by the helper → verified ours → staged things removed → vault
  *
  * Each arrow may find its work done by a daemon that was killed, and then takes it over: microVMs may be running on
  * the mount. The lock is the kernel's (`flock`), so it is free as soon as its process is dead, however it died. Nothing
  * is trusted by name: the file system's UUID, its label and the id in its `vault.json` must agree.
  */
 import { closeSync, openSync } from 'node:fs';
-import { chmod, mkdir, readFile, realpath, stat } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, type Vault, type VaultName } from '@space/core';
-import { type Backing, ignoreNoEntry, prepareBacking, readSuperblock } from './backing.ts';
+import type { RootHelper } from '@space/root-helper';
 import { removeStaged } from './cleanup.ts';
+import { errnoOf } from './failures.ts';
 import { tryLock } from './kernel.ts';
-import { FOLDER_MODES, FOLDERS, Layout, ROOT_MODE, VAULT_FILE, VAULT_FORMAT } from './layout.ts';
-import type { FileOwner } from './life-files.ts';
-import { type MountPlace, mountAndVerify, unmountVault } from './mounting.ts';
+import { Layout, VAULT_FILE, VAULT_FORMAT } from './layout.ts';
 import type { StepHook } from './steps.ts';
 import { BtrfsVault } from './vault.ts';
 
 export interface VaultOptions {
   readonly name: VaultName;
-  /** This vault's own folder on the host: lock, mount point and, for a loop, the backing file. Made if missing. */
+  /** This vault's own folder on the host, as the helper knows it: lock, mount point and, for a loop, the backing file. */
   readonly folder: string;
-  readonly backing: Backing;
-  /** The unprivileged VMM user, who gets the files of the lives. Without it they are root's. */
-  readonly owner?: FileOwner;
+  readonly backing: 'loop' | 'device';
+  readonly helper: Pick<RootHelper, 'openVault' | 'closeVault'>;
 }
 
-/** Throws `unavailable` when the vault is in use, is not ours, or cannot be mounted. Needs root. */
+/** Throws `unavailable` when the vault is in use, is not ours, or cannot be mounted. */
 export function openVault(options: VaultOptions): Promise<Vault> {
   return openVaultWithSteps(options);
 }
 
 /** For tests that stop the world between the steps of a commit. */
 export async function openVaultWithSteps(options: VaultOptions, step?: StepHook): Promise<Vault> {
-  if (process.getuid?.() !== 0) throw new AppError('unavailable', 'A Btrfs vault can only be opened by root.');
-  await mkdir(options.folder, { recursive: true, mode: 0o711 });
-  const folder = await realpath(options.folder);
-  const locks = takeLocks(options, folder);
+  const lock = takeLock(options);
   try {
-    return await mountVault({ ...options, folder }, locks, step);
+    return await mountVault(options, lock, step);
   } catch (thrown) {
-    releaseLocks(locks);
+    closeSync(lock);
     throw thrown;
   }
 }
 
-async function mountVault(options: VaultOptions, locks: readonly number[], step?: StepHook): Promise<Vault> {
-  const { name, folder, backing } = options;
+async function mountVault(options: VaultOptions, lock: number, step?: StepHook): Promise<Vault> {
+  const { name, folder, backing, helper } = options;
   const layout = new Layout(join(folder, 'mnt'));
-  await mkdir(layout.root, { recursive: true, mode: 0o700 });
-  const path = await prepareBacking(folder, name, backing);
-  const place: MountPlace = { target: layout.root, path, isLoop: backing.kind === 'loop' };
-  await mountAndVerify(place, async () => {
-    await requireVaultFile(layout, name, path);
-    await setModes(layout);
+  const { uuid, mounted } = await helper.openVault(name);
+  try {
+    await requireVaultFile(layout, name, uuid);
     await removeStaged(layout);
-  });
-  const mounted = {
+  } catch (thrown) {
+    // The first failure is the one to report; a mount that stays is found again at the next open.
+    if (mounted) await helper.closeVault(name).catch(() => undefined);
+    throw thrown;
+  }
+  const open = {
     name,
     layout,
-    owner: options.owner ?? null,
-    hostFolder: place.isLoop ? folder : null,
+    hostFolder: backing === 'loop' ? folder : null,
     unmount: async () => {
-      await unmountVault(place);
-      releaseLocks(locks);
+      await helper.closeVault(name);
+      closeSync(lock);
     },
   };
-  return await BtrfsVault.on(step ? { ...mounted, step } : mounted);
+  return await BtrfsVault.on(step ? { ...open, step } : open);
 }
 
-/** One lock on the folder and one on a device, which might be named by two folders. */
-function takeLocks({ backing, name }: VaultOptions, folder: string): readonly number[] {
-  const descriptors: number[] = [];
+/** The helper has made the file; holding it open to read is enough. */
+function takeLock({ name, folder }: VaultOptions): number {
+  let lock: number | null = null;
   try {
-    descriptors.push(openSync(join(folder, 'lock'), 'a', 0o600));
-    if (backing.kind === 'device') descriptors.push(openSync(backing.path, 'r'));
-    if (descriptors.every(tryLock)) return descriptors;
+    lock = openSync(join(folder, 'lock'), 'r');
+    if (tryLock(lock)) return lock;
   } catch (thrown) {
-    releaseLocks(descriptors);
+    if (lock !== null) closeSync(lock);
     throw new AppError('unavailable', `The vault ${name} in ${folder} could not be locked.`, { cause: thrown });
   }
-  releaseLocks(descriptors);
+  closeSync(lock);
   throw new AppError('unavailable', `The vault ${name} in ${folder} is in use by another process.`);
 }
 
-function releaseLocks(descriptors: readonly number[]): void {
-  for (const descriptor of descriptors) closeSync(descriptor);
-}
-
 /** The id inside must be the UUID outside: a file that was swapped or a foreign file system does not pass. */
-async function requireVaultFile(layout: Layout, name: VaultName, path: string): Promise<void> {
-  const uuid = (await readSuperblock(path))?.uuid;
-  const text = await readFile(join(layout.root, VAULT_FILE), 'utf8').catch(ignoreNoEntry);
+async function requireVaultFile(layout: Layout, name: VaultName, uuid: string): Promise<void> {
+  const text = await readFile(join(layout.root, VAULT_FILE), 'utf8').catch((thrown: unknown) => {
+    if (errnoOf(thrown) !== 'ENOENT') throw thrown;
+  });
   const found = text === undefined ? {} : (JSON.parse(text) as { format?: number; id?: string; name?: string });
   if (found.id === uuid && found.name === name && found.format === VAULT_FORMAT) return;
   throw new AppError(
     'unavailable',
-    `${path} is not the vault ${name} of format ${VAULT_FORMAT}: it says ${text ?? 'nothing'}.`,
+    `${layout.root} is not the vault ${name} of format ${VAULT_FORMAT}: it says ${text ?? 'nothing'}.`,
   );
-}
-
-async function setModes(layout: Layout): Promise<void> {
-  const modes = FOLDERS.map((folder) => [layout.folder(folder), FOLDER_MODES[folder]] as const);
-  for (const [path, mode] of [[layout.root, ROOT_MODE] as const, ...modes]) {
-    if (((await stat(path)).mode & 0o777) !== mode) await chmod(path, mode);
-  }
 }

@@ -23,14 +23,14 @@ import {
 } from '@space/core';
 import { layBallast, withBallast } from './ballast.ts';
 import { commitTransaction, setReadOnly, snapshotSubvolume, syncFileSystem } from './btrfs.ts';
-import { removeSubvolume } from './cleanup.ts';
+import { removeSealed, removeSubvolume } from './cleanup.ts';
 import { replaceFile, syncFolder } from './durable.ts';
 import { errnoOf, storeFailure } from './failures.ts';
 import { flushFiles } from './flush.ts';
 import { copyImage, imageBytes } from './images.ts';
 import { SLOW_LANE } from './lane.ts';
 import { DISK, type Folder, type Layout, MEMORY } from './layout.ts';
-import { type FileOwner, makeLife, memoryBytesOf } from './life-files.ts';
+import { makeLife, memoryBytesOf } from './life-files.ts';
 import { parseRecord } from './manifest-file.ts';
 import { OpenGate } from './open-gate.ts';
 import { readPointFiles, writePointFiles } from './point-files.ts';
@@ -40,7 +40,6 @@ import { NO_STEPS, type StepHook } from './steps.ts';
 export interface MountedVault {
   readonly name: VaultName;
   readonly layout: Layout;
-  readonly owner: FileOwner | null;
   /** Where the loop file lies, whose file system must have room too; null for a device. */
   readonly hostFolder: string | null;
   /** Unmounts and gives the lock back; throws and leaves all as it was while files are open. */
@@ -94,7 +93,7 @@ export class BtrfsVault implements Vault {
   async #importOnce(digest: string, sourcePath: string): Promise<void> {
     if (await exists(this.#layout.place('images', digest))) return;
     await this.#reserve.require(`importing the image ${digest}`, await imageBytes(sourcePath));
-    await copyImage(this.#layout, digest, sourcePath, this.#mounted.owner);
+    await copyImage(this.#layout, digest, sourcePath);
   }
 
   createLife(lifeId: LifeId, from: LifeSource): Promise<LifeFiles> {
@@ -104,7 +103,7 @@ export class BtrfsVault implements Vault {
       this.#reserve.hold(lifeId, memoryBytes);
       try {
         await this.#reserve.require(doing);
-        await makeLife(this.#layout, lifeId, from, this.#mounted.owner);
+        await makeLife(this.#layout, lifeId, from);
       } catch (thrown) {
         this.#reserve.release(lifeId);
         throw thrown;
@@ -136,7 +135,7 @@ export class BtrfsVault implements Vault {
 
   deleteLife(lifeId: LifeId): Promise<void> {
     return this.#run(`deleting the life ${lifeId}`, async () => {
-      await this.#delete(this.#layout.place('lives', lifeId));
+      await this.#delete(() => removeSubvolume(this.#layout.place('lives', lifeId)));
       this.#reserve.release(lifeId);
     });
   }
@@ -184,7 +183,7 @@ export class BtrfsVault implements Vault {
 
   deletePoint(snapshotId: SnapshotId): Promise<void> {
     return this.#run(`deleting the snapshot ${snapshotId}`, () =>
-      this.#delete(this.#layout.place('points', snapshotId)),
+      this.#delete(() => removeSealed(this.#layout, 'points', snapshotId)),
     );
   }
 
@@ -229,9 +228,9 @@ export class BtrfsVault implements Vault {
   }
 
   /** The subvolume is gone, also after a power cut; its space comes back in the background. */
-  #delete(path: string): Promise<void> {
+  #delete(remove: () => Promise<void>): Promise<void> {
     return SLOW_LANE.run(async () => {
-      await removeSubvolume(path);
+      await remove();
       // Commits, and wakes the kernel's cleaner, which else comes round every 30 seconds only.
       await syncFileSystem(this.#layout.root);
       await layBallast(this.#layout);

@@ -2,12 +2,21 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { helperOf } from './world.ts';
 
 const READY_TIMEOUT_MS = 15_000;
 
 export interface Holder {
   /** Returns when the process is gone. */
   kill(): Promise<void>;
+}
+
+/** Whom it runs as; this process's user when nothing is said. */
+export interface HolderUser {
+  readonly uid?: number;
+  readonly gid?: number;
+  /** Which of the folder's helpers it asks, by their order. */
+  readonly helper?: number;
 }
 
 const running = new Set<Holder>();
@@ -18,8 +27,8 @@ export async function endHolders(): Promise<void> {
 }
 
 /** Resolves once the holder has done its task. */
-export async function startHolder(folder: string, task: string): Promise<Holder> {
-  const child = spawnHolder(folder, task);
+export async function startHolder(folder: string, task: string, user?: HolderUser): Promise<Holder> {
+  const child = spawnHolder(folder, task, user);
   const exit = once(child, 'exit');
   const output = child.stdout;
   if (output === null) throw new Error('the holder has no output');
@@ -47,7 +56,9 @@ export async function runUntilKilled(folder: string, task: string): Promise<stri
   return signal;
 }
 
-function spawnHolder(folder: string, task: string): ChildProcess {
+function spawnHolder(folder: string, task: string, user: HolderUser = {}): ChildProcess {
   const program = join(import.meta.dirname, 'holder.ts');
-  return spawn(process.execPath, [program, folder, task], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const { helper, ...ids } = user;
+  const words = [program, folder, helperOf(folder, helper), task];
+  return spawn(process.execPath, words, { ...ids, stdio: ['pipe', 'pipe', 'inherit'] });
 }

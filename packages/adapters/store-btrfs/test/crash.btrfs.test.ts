@@ -6,14 +6,14 @@ import { promisify } from 'node:util';
 import { newId } from '@space/core';
 import { bootLife, manifestFor, newLife, newSnapshot, takePoint } from '@space/testkit/vault-suite';
 import { afterEach, describe, expect, it } from 'vitest';
-import { openVault, type VaultOptions } from '../src/open-vault.ts';
+import { openVault } from '../src/open-vault.ts';
 import { COMMIT_STEPS } from '../src/steps.ts';
 import { runUntilKilled } from './child.ts';
-import { expectNothingLeft, makeFolder, makeWorld, takeDown } from './world.ts';
+import { expectNothingLeft, makeFolder, makeWorld, type TestVault, takeDown } from './world.ts';
 
 const run = promisify(execFile);
 const deviceState = Buffer.from('device state');
-let options: VaultOptions;
+let options: TestVault;
 afterEach(() => takeDown(options.folder));
 
 describe('a daemon killed in a commit', () => {

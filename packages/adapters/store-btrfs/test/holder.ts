@@ -1,30 +1,38 @@
 /**
- * A daemon that is going to be killed: opens the vault of the folder given, does what its second argument says, and then
- * waits for its end.
+ * A daemon that is going to be killed: opens the vault of the folder given, by the helper at the socket given, does what its
+ * third argument says, and then waits for its end.
  *
  *     hold                 takes the vault, boots a life in it and stages a point
- *     attach               attaches the loop device and does not get to mounting it
+ *     all                  does all that a node does with a vault, and closes it
  *     <step of a commit>   commits a point and kills itself at that step
  */
-import { join } from 'node:path';
 import type { VaultName } from '@space/core';
-import { bootLife, manifestFor, newSnapshot } from '@space/testkit/vault-suite';
-import { attachLoop } from '../src/loop.ts';
+import { connectHelper } from '@space/root-helper';
+import { bootLife, manifestFor, newLife, newSnapshot, takePoint } from '@space/testkit/vault-suite';
 import { openVaultWithSteps } from '../src/open-vault.ts';
 
-const [folder = '', task = ''] = process.argv.slice(2);
-const sizeBytes = 512 * 1024 * 1024;
+const [folder = '', socket = '', task = ''] = process.argv.slice(2);
 const deviceState = Buffer.from('device state');
 
-if (task === 'attach') {
-  await attachLoop(join(folder, 'vault.btrfs'));
+const helper = await connectHelper(socket);
+const options = { name: 'default' as VaultName, folder, backing: 'loop', helper } as const;
+const vault = await openVaultWithSteps(options, async (step) => {
+  if (step === task) process.kill(process.pid, 'SIGKILL');
+});
+const snapshotId = newSnapshot();
+const lifeId = await bootLife(vault);
+if (task === 'all') {
+  const point = await takePoint(vault, lifeId);
+  const forked = newLife();
+  await vault.createLife(forked, { kind: 'point', snapshotId: point });
+  await vault.createLife(newLife(), { kind: 'crashed', lifeId: forked, memoryBytes: 1024 * 1024 });
+  await vault.readPoint(point);
+  await takePoint(vault, forked);
+  await vault.deletePoint(point);
+  for (const each of await vault.lives()) await vault.deleteLife(each);
+  await vault.close();
 } else {
-  const options = { name: 'default' as VaultName, folder, backing: { kind: 'loop', sizeBytes } } as const;
-  const vault = await openVaultWithSteps(options, async (step) => {
-    if (step === task) process.kill(process.pid, 'SIGKILL');
-  });
-  const snapshotId = newSnapshot();
-  await vault.capture(await bootLife(vault), snapshotId);
+  await vault.capture(lifeId, snapshotId);
   if (task !== 'hold') await vault.commit(manifestFor(snapshotId, deviceState), deviceState);
 }
 process.stdout.write('ready\n');

@@ -4,12 +4,12 @@
  */
 import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes, randomFillSync } from 'node:crypto';
-import { mkdtemp, open, readFile, rm, truncate, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { open, readFile, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type LifeId, newId, type SnapshotId, type VaultName } from '@space/core';
+import { type LifeId, newId, type SnapshotId } from '@space/core';
 import { manifestFor } from '@space/testkit/vault-suite';
 import { openVault } from '../src/index.ts';
+import { makeFolder, takeDown } from './world.ts';
 
 const MIB = 1024 * 1024;
 const PIECE = 64 * 1024;
@@ -34,8 +34,8 @@ function manifestOf(snapshotId: SnapshotId) {
   return { ...manifestFor(snapshotId), size, deviceState: { sha256, sizeBytes: deviceState.byteLength } };
 }
 
-const folder = await mkdtemp(join(tmpdir(), 'space-measure-'));
-const options = { name: 'default' as VaultName, folder, backing: { kind: 'loop', sizeBytes: 12_288 * MIB } } as const;
+const options = await makeFolder(12_288 * MIB);
+const { folder } = options;
 let vault = await timed('open, new', () => openVault(options));
 try {
   await writeFile(join(folder, 'root.img'), randomBytes(MIB));
@@ -76,7 +76,7 @@ try {
   }
 } finally {
   await vault.close();
-  await rm(folder, { recursive: true, force: true });
+  await takeDown(folder);
 }
 
 const load = (await readFile('/proc/loadavg', 'utf8')).split(' ').slice(0, 2).join(' ');

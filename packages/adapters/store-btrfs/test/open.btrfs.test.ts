@@ -3,21 +3,28 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { open, readdir, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { AppError, VaultName } from '@space/core';
+import type { AppError } from '@space/core';
 import { bootLife, readLife, takePoint, writeLife } from '@space/testkit/vault-suite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { attachLoop } from '../src/loop.ts';
-import { readMounts } from '../src/mounts.ts';
-import { openVault, type VaultOptions } from '../src/open-vault.ts';
+import { openVault } from '../src/open-vault.ts';
 import { endHolders, startHolder } from './child.ts';
-import { DEFAULT_BYTES, expectNothingLeft, makeFolder, takeDown } from './world.ts';
+import {
+  attachLoop,
+  DEFAULT_BYTES,
+  expectNothingLeft,
+  makeFolder,
+  mounts,
+  type TestVault,
+  takeDown,
+  vaultIn,
+} from './world.ts';
 
 /** One partition from sector 2048 on. */
 const MASTER_BOOT_RECORD = Buffer.alloc(512);
 MASTER_BOOT_RECORD.set([0x80, 0, 0, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 8, 0, 0], 446);
 MASTER_BOOT_RECORD.set([0x55, 0xaa], 510);
 
-let options: VaultOptions;
+let options: TestVault;
 beforeEach(async () => {
   options = await makeFolder();
 });
@@ -59,10 +66,10 @@ describe('opening', () => {
   it('takes over the mount of a killed daemon, with its lives, and drops what it had staged', async () => {
     const holder = await startHolder(options.folder, 'hold');
     await holder.kill();
-    const before = (await readMounts()).filter(({ target }) => target.startsWith(options.folder));
+    const before = (await mounts()).filter(({ target }) => target.startsWith(options.folder));
     expect(before).toHaveLength(1);
     const vault = await openVault(options);
-    expect((await readMounts()).filter(({ target }) => target.startsWith(options.folder))).toEqual(before);
+    expect((await mounts()).filter(({ target }) => target.startsWith(options.folder))).toEqual(before);
     const [lifeId, ...others] = await vault.lives();
     expect(others).toEqual([]);
     expect(await vault.points()).toEqual([]);
@@ -75,8 +82,7 @@ describe('opening', () => {
 
   it('reuses the loop device of a daemon that was killed before it could mount', async () => {
     await (await openVault(options)).close();
-    const holder = await startHolder(options.folder, 'attach');
-    await holder.kill();
+    attachLoop(join(options.folder, 'vault.btrfs'));
     const vault = await openVault(options);
     await vault.close();
     await expectNothingLeft(options.folder);
@@ -95,7 +101,7 @@ describe('opening', () => {
     await bootLife(first);
     const { totalBytes } = await first.space();
     await first.close();
-    const second = await openVault({ ...options, backing: { kind: 'loop', sizeBytes: 2 * DEFAULT_BYTES } });
+    const second = await openVault(await vaultIn(options.folder, { kind: 'loop', sizeBytes: 2 * DEFAULT_BYTES }));
     expect((await second.space()).totalBytes).toBe(2 * totalBytes);
     expect(await second.lives()).toHaveLength(1);
     await second.close();
@@ -113,7 +119,9 @@ describe('opening what is not ours', () => {
 
   it('refuses the vault of another name', async () => {
     await (await openVault(options)).close();
-    const refused = await failureOf(openVault({ ...options, name: 'other' as VaultName }));
+    const refused = await failureOf(
+      openVault(await vaultIn(options.folder, { kind: 'loop', sizeBytes: DEFAULT_BYTES }, { name: 'other' })),
+    );
     expect(refused.message).toContain('space:default');
     await expectNothingLeft(options.folder);
   });
@@ -122,7 +130,7 @@ describe('opening what is not ours', () => {
     await (await openVault(options)).close();
     execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', join(options.folder, 'mnt')]);
     expect((await failureOf(openVault(options))).message).toContain('not this vault');
-    expect((await readMounts()).filter(({ target }) => target === join(options.folder, 'mnt'))).toHaveLength(1);
+    expect((await mounts()).filter(({ target }) => target === join(options.folder, 'mnt'))).toHaveLength(1);
   });
 });
 
@@ -132,8 +140,8 @@ describe('a device as backing', () => {
     const file = join(options.folder, 'device.img');
     await writeFile(file, '');
     await truncate(file, DEFAULT_BYTES);
-    device = await attachLoop(file);
-    options = { ...options, backing: { kind: 'device', path: device } };
+    device = attachLoop(file);
+    options = await vaultIn(options.folder, { kind: 'device', path: device });
   });
 
   it('is made into a vault when blank, and found again', async () => {
@@ -161,14 +169,14 @@ describe('a device as backing', () => {
   });
 
   it('is made again when the first open was killed half-way, and only then', async () => {
-    const note = join(options.folder, 'making-device.json');
+    const note = join(options.folder, 'making-device');
     execFileSync('dd', ['if=/dev/urandom', `of=${device}`, 'bs=4k', 'count=4', 'status=none']);
-    await writeFile(note, JSON.stringify({ device, uuid: '11111111-2222-4333-8444-555555555555' }));
+    await writeFile(note, `11111111-2222-4333-8444-555555555555 ${device}\n`);
     await (await openVault(options)).close();
-    expect(await readdir(options.folder)).not.toContain('making-device.json');
+    expect(await readdir(options.folder)).not.toContain('making-device');
 
     execFileSync('mkfs.btrfs', ['-q', '-f', device], { stdio: 'ignore' });
-    await writeFile(note, JSON.stringify({ device, uuid: '11111111-2222-4333-8444-555555555555' }));
+    await writeFile(note, `11111111-2222-4333-8444-555555555555 ${device}\n`);
     expect((await failureOf(openVault(options))).message).toContain('signature');
     await rm(note);
   });
@@ -176,7 +184,7 @@ describe('a device as backing', () => {
   it('is refused when it is in use through another folder', async () => {
     const vault = await openVault(options);
     const other = await makeFolder();
-    const refused = await failureOf(openVault({ ...other, backing: options.backing }));
+    const refused = await failureOf(openVault(await vaultIn(other.folder, { kind: 'device', path: device })));
     expect(refused.message).toContain('in use');
     await vault.close();
     await takeDown(other.folder);
@@ -200,7 +208,7 @@ describe('closing', () => {
   it('fails an open whose file was swapped, and leaves nothing mounted', async () => {
     await (await openVault(options)).close();
     const other = await makeFolder();
-    await (await openVault({ ...other, name: 'default' as VaultName })).close();
+    await (await openVault(other)).close();
     // Ours by its label, but the id inside is made another's.
     const mounted = await openVault(other);
     await writeFile(

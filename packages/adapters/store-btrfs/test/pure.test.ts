@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { Lane } from '../src/lane.ts';
-import { parseMounts } from '../src/mounts.ts';
 import { availableBytes } from '../src/space.ts';
 
 const GIB = 1024 ** 3;
@@ -33,18 +32,6 @@ describe('available space', () => {
   });
   it('is no more than the host has', () => {
     expect(availableBytes(facts({ hostFreeBytes: 5 * MIB }))).toBe(5 * MIB);
-  });
-});
-
-describe('mountinfo', () => {
-  it('is read with its escapes, and tells a file system that turned read-only', () => {
-    const text =
-      '43 27 0:39 / /a\\040b rw,noatime shared:1 master:2 - btrfs /dev/loop0 ro,discard=async\n' +
-      '44 27 0:40 / /c rw - ext4 /dev/sda rw\n';
-    expect(parseMounts(text)).toEqual([
-      { target: '/a b', type: 'btrfs', source: '/dev/loop0', writable: false },
-      { target: '/c', type: 'ext4', source: '/dev/sda', writable: true },
-    ]);
   });
 });
 

@@ -6,7 +6,7 @@
  * (flush, freeze, stop, checkpoint, capture, run) is the same for both.
  */
 import type { Duplex } from 'node:stream';
-import type { LifeId } from '../ids.ts';
+import type { LifeId, VaultName } from '../ids.ts';
 import type { MachineFacts } from '../manifest.ts';
 import type { Size } from '../size.ts';
 
@@ -32,6 +32,8 @@ export interface Runtime {
 export interface VmSpec {
   readonly lifeId: LifeId;
   readonly size: Size;
+  /** In which its files lie. */
+  readonly vault: VaultName;
   /** Absolute paths, owned by this life alone. */
   readonly files: { readonly disk: string; readonly memory: string };
 }

@@ -26,6 +26,8 @@ use std::{fs, io, ptr};
 use plan::Plan;
 
 const RECORD: &str = "../vmm.json";
+/// First in line when the machine is out of memory.
+const OOM_SCORE: &str = "500";
 
 fn main() {
     let outcome = Plan::from_arguments(std::env::args().skip(1)).and_then(|plan| run(&plan));
@@ -76,6 +78,7 @@ fn become_vmm(plan: &Plan, sockets: &[UnixListener], warden: &UnixStream) -> Err
         for procs in &plan.cgroups {
             fs::write(procs, "0").map_err(|error| about(procs, &error))?;
         }
+        fs::write("/proc/self/oom_score_adj", OOM_SCORE).map_err(|error| about("oom_score_adj", &error))?;
         room::enter(plan)?;
         hand_over(sockets)?;
         powers::limit(plan)?;
@@ -143,8 +146,15 @@ fn wait(vmm: libc::pid_t) -> Result<libc::c_int> {
     Ok(status)
 }
 
-/// With the same status, or by the same signal.
+/// With the same status, or by the same signal; the last that is said tells which.
 fn end_like(status: libc::c_int) -> ! {
+    let (how, number) = if libc::WIFSIGNALED(status) {
+        ("signal", libc::WTERMSIG(status))
+    } else {
+        ("status", libc::WEXITSTATUS(status))
+    };
+    // Whoever listened may be gone.
+    let _ = write!(io::stderr(), "\n[ended] {how} {number}\n");
     if libc::WIFSIGNALED(status) {
         let signal = libc::WTERMSIG(status);
         unsafe {

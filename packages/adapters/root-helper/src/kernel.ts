@@ -1,10 +1,9 @@
 /**
- * System calls that Node does not offer, called in libc through FFI: handing open files to another process, and a lock
- * between processes. None of them blocks.
+ * System calls that Node does not offer, called in libc through FFI: handing open files to another process. None of them
+ * blocks.
  */
 import { closeSync } from 'node:fs';
 import { Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import koffi from 'koffi';
 
 const libc = koffi.load('libc.so.6');
@@ -12,15 +11,12 @@ const socketFunction = libc.func('int socket(int domain, int type, int protocol)
 const connectFunction = libc.func('int connect(int fd, const uint8_t *address, unsigned int length)');
 const socketpairFunction = libc.func('int socketpair(int domain, int type, int protocol, _Out_ int *fds)');
 const sendmsgFunction = libc.func('long sendmsg(int fd, const uint8_t *message, int flags)');
-const flockFunction = libc.func('int flock(int fd, int operation)');
 
 const AF_UNIX = 1;
 const STREAM = 1 | 0o4000 | 0o2000000; // SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC
 const SOL_SOCKET = 1;
 const SCM_RIGHTS = 1;
 const MSG_DONTWAIT_NOSIGNAL = 0x40 | 0x4000;
-const LOCK_EXCLUSIVE_NOW = 2 | 4;
-const LOCK_RETRY_MS = 2;
 
 const ERRNO_NAMES = new Map(Object.entries(koffi.os.errno).map(([name, value]) => [value, name]));
 
@@ -33,6 +29,8 @@ function failure(syscall: string): Error {
 /** A connected unix socket over which open files can be sent. */
 export interface FileSocket {
   readonly socket: Socket;
+  /** The connection itself, to be handed to another process. Throws when it is closed. */
+  descriptor(): number;
   /** Sends the bytes and, with the first of them, the files. Nothing else must be waiting to be written. */
   send(bytes: Uint8Array, fds: readonly number[]): void;
 }
@@ -49,10 +47,17 @@ export function connectForFiles(path: string): FileSocket {
     throw thrown;
   }
   const socket = new Socket({ fd, readable: true, writable: true });
+  const requireOpen = (): void => {
+    if (socket.destroyed) throw new Error('The connection is closed');
+  };
   return {
     socket,
+    descriptor() {
+      requireOpen();
+      return fd;
+    },
     send(bytes, fds) {
-      if (socket.destroyed) throw new Error('The connection is closed');
+      requireOpen();
       if (socket.writableLength > 0) throw new Error('The connection is busy');
       sendWithFiles(fd, bytes, fds);
     },
@@ -80,19 +85,11 @@ function sendWithFiles(fd: number, bytes: Uint8Array, fds: readonly number[]): v
   const message = Buffer.alloc(56);
   message.writeBigUInt64LE(koffi.address(vector), 16);
   message.writeBigUInt64LE(1n, 24);
-  message.writeBigUInt64LE(koffi.address(control), 32);
-  message.writeBigUInt64LE(BigInt(control.length), 40);
+  if (fds.length > 0) {
+    message.writeBigUInt64LE(koffi.address(control), 32);
+    message.writeBigUInt64LE(BigInt(control.length), 40);
+  }
   const sent = sendmsgFunction(fd, message, MSG_DONTWAIT_NOSIGNAL);
   if (sent < 0) throw failure('sendmsg');
   if (sent !== bytes.length) throw new Error(`sendmsg took ${sent} of ${bytes.length} bytes`);
-}
-
-/** Waits for the lock of an open file, which is dropped when the file is closed, also by death. */
-export async function lock(fd: number, timeoutMs: number): Promise<void> {
-  const deadline = performance.now() + timeoutMs;
-  while (flockFunction(fd, LOCK_EXCLUSIVE_NOW) < 0) {
-    const thrown = failure('flock');
-    if (!('code' in thrown) || thrown.code !== 'EAGAIN' || performance.now() > deadline) throw thrown;
-    await sleep(LOCK_RETRY_MS);
-  }
 }

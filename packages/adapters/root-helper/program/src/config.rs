@@ -1,0 +1,220 @@
+//! What the helper is told at its start, by root, in a file that only root can write to. One setting a line, a word and its
+//! values; a path is always the last value, so that it can have spaces.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use crate::failure::{About, Failure, Result};
+use crate::names::{PlaceName, number};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Boot,
+    Restore,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accelerator {
+    Kvm,
+    Tcg,
+}
+
+#[derive(Debug)]
+pub enum Backing {
+    Loop { bytes: u64 },
+    Device(PathBuf),
+}
+
+#[derive(Debug)]
+pub struct VaultConfig {
+    pub name: PlaceName,
+    pub folder: PathBuf,
+    pub backing: Backing,
+}
+
+impl VaultConfig {
+    pub fn mount_point(&self) -> PathBuf {
+        self.folder.join("mnt")
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Config {
+    /// The only user who is served, and who owns what lies in vaults.
+    pub node_uid: u32,
+    pub node_gid: u32,
+    pub socket: PathBuf,
+    pub run_dir: PathBuf,
+    pub first_uid: u32,
+    pub uid_count: u32,
+    pub uid_registry: PathBuf,
+    pub launcher: PathBuf,
+    pub vmm_root: PathBuf,
+    /// What a VM boots from, and its path inside.
+    pub boot_files: Vec<(PathBuf, String)>,
+    /// The sockets that are made for a VMM, in their order.
+    pub sockets: Vec<String>,
+    /// Nothing that a VMM writes is longer.
+    pub file_bytes: u64,
+    pub vaults: Vec<VaultConfig>,
+    /// Folders beside vaults in which lives can lie.
+    pub places: Vec<(PlaceName, PathBuf)>,
+    pub programs: Vec<(Mode, Accelerator, Vec<String>)>,
+}
+
+impl Config {
+    pub fn read(path: &str) -> Result<Self> {
+        let about = format!("the configuration {path}");
+        let owner = fs::metadata(path).about(&about)?;
+        if owner.uid() != 0 || owner.mode() & 0o022 != 0 {
+            return Err(Failure::refused(format!("{about} can be written to by others than root")));
+        }
+        let text = fs::read_to_string(path).about(&about)?;
+        Self::parse(&text).map_err(|failure| Failure::refused(format!("{about}: {}", failure.detail)))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let mut config = Self::default();
+        for line in text.lines() {
+            let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+            config.set(name, value).map_err(|_| Failure::refused(format!("the line \"{line}\" is unclear")))?;
+        }
+        for (name, path) in [
+            ("socket", &config.socket),
+            ("run-dir", &config.run_dir),
+            ("uid-registry", &config.uid_registry),
+            ("launcher", &config.launcher),
+            ("vmm-root", &config.vmm_root),
+        ] {
+            if !path.is_absolute() {
+                return Err(Failure::refused(format!("{name} is missing, or no absolute path")));
+            }
+        }
+        if config.uid_count == 0 || config.first_uid == 0 || config.file_bytes == 0 {
+            return Err(Failure::refused("uids or file-bytes is missing"));
+        }
+        Ok(config)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "" => {}
+            "node" => (self.node_uid, self.node_gid) = pair(value, number, number)?,
+            "socket" => self.socket = value.into(),
+            "run-dir" => self.run_dir = value.into(),
+            "uids" => (self.first_uid, self.uid_count) = pair(value, number, number)?,
+            "uid-registry" => self.uid_registry = value.into(),
+            "launcher" => self.launcher = value.into(),
+            "vmm-root" => self.vmm_root = value.into(),
+            "file-bytes" => self.file_bytes = number(value)?,
+            "vmm-socket" => self.sockets.push(value.into()),
+            "boot-file" => self.boot_files.push(pair(value, text, path).map(|(inside, outside)| (outside, inside))?),
+            "loop-vault" => {
+                let (name, (bytes, folder)) = pair(value, PlaceName::parse, |rest| pair(rest, number, path))?;
+                self.vaults.push(VaultConfig { name, folder, backing: Backing::Loop { bytes } });
+            }
+            "device-vault" => {
+                let (name, folder) = pair(value, PlaceName::parse, path)?;
+                self.vaults.push(VaultConfig { name, folder, backing: Backing::Device(PathBuf::new()) });
+            }
+            "device" => match self.vaults.last_mut() {
+                Some(VaultConfig { backing: Backing::Device(device), .. }) => *device = path(value)?,
+                _ => return Err(Failure::refused("a device belongs to the device-vault before it")),
+            },
+            "place" => self.places.push(pair(value, PlaceName::parse, path)?),
+            "program" => {
+                let (mode, accelerator) = pair(value, mode, accelerator)?;
+                self.programs.push((mode, accelerator, vec![]));
+            }
+            "argument" => match self.programs.last_mut() {
+                Some((_, _, arguments)) => arguments.push(value.into()),
+                None => return Err(Failure::refused("an argument belongs to the program before it")),
+            },
+            _ => return Err(Failure::refused("unknown")),
+        }
+        Ok(())
+    }
+
+    pub fn vault(&self, name: &PlaceName) -> Result<&VaultConfig> {
+        let found = self.vaults.iter().find(|vault| vault.name == *name);
+        found.ok_or_else(|| Failure::refused(format!("there is no vault {}", name.as_str())))
+    }
+
+    /// The folder of a place in which lives lie, and whether all of its file system is the platform's.
+    pub fn place(&self, name: &PlaceName) -> Result<(PathBuf, bool)> {
+        if let Ok(vault) = self.vault(name) {
+            return Ok((vault.mount_point(), true));
+        }
+        let found = self.places.iter().find(|(known, _)| known == name);
+        found.map(|(_, path)| (path.clone(), false)).ok_or_else(|| Failure::refused("there is no such place"))
+    }
+
+    pub fn program(&self, mode: Mode, accelerator: Accelerator) -> Result<&[String]> {
+        let fits = |(m, a, _): &&(Mode, Accelerator, Vec<String>)| (*m, *a) == (mode, accelerator);
+        let found = self.programs.iter().find(fits).map(|(_, _, arguments)| arguments.as_slice());
+        found.ok_or_else(|| Failure::refused("no VMM of that kind is configured"))
+    }
+}
+
+pub fn mode(text: &str) -> Result<Mode> {
+    match text {
+        "boot" => Ok(Mode::Boot),
+        "restore" => Ok(Mode::Restore),
+        _ => Err(Failure::refused("that is no way to start a VMM")),
+    }
+}
+
+pub fn accelerator(text: &str) -> Result<Accelerator> {
+    match text {
+        "kvm" => Ok(Accelerator::Kvm),
+        "tcg" => Ok(Accelerator::Tcg),
+        _ => Err(Failure::refused("that is no accelerator")),
+    }
+}
+
+fn pair<A, B>(value: &str, first: impl Fn(&str) -> Result<A>, second: impl Fn(&str) -> Result<B>) -> Result<(A, B)> {
+    let (a, b) = value.split_once(' ').ok_or_else(|| Failure::refused("a value is missing"))?;
+    Ok((first(a)?, second(b)?))
+}
+
+fn text(value: &str) -> Result<String> {
+    Ok(value.into())
+}
+
+fn path(value: &str) -> Result<PathBuf> {
+    if value.starts_with('/') { Ok(value.into()) } else { Err(Failure::refused("that is no absolute path")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = "node 12 34\nsocket /run/h/socket\nrun-dir /run/lives\nuids 1900000000 64000\n\
+        uid-registry /run/uids\nlauncher /jail\nvmm-root /vmm\nfile-bytes 1024\nvmm-socket qmp\n\
+        boot-file /boot/kernel /cache/my kernel\nloop-vault default 4096 /data/a vault\ndevice-vault fast /data/fast\n\
+        device /dev/sdb\nplace probe /run/probe\nprogram boot tcg\nargument -M\nargument a b\n";
+
+    #[test]
+    fn reads_all_settings() {
+        let config = Config::parse(WHOLE).unwrap();
+        assert_eq!((config.node_uid, config.node_gid, config.first_uid), (12, 34, 1_900_000_000));
+        assert_eq!(config.boot_files, [("/cache/my kernel".into(), "/boot/kernel".into())]);
+        assert_eq!(config.program(Mode::Boot, Accelerator::Tcg).unwrap(), ["-M", "a b"]);
+        assert!(config.program(Mode::Boot, Accelerator::Kvm).is_err());
+        let place = |name| config.place(&PlaceName::parse(name).unwrap()).map(|(path, _)| path);
+        assert_eq!(place("default").unwrap(), PathBuf::from("/data/a vault/mnt"));
+        assert_eq!(place("probe").unwrap(), PathBuf::from("/run/probe"));
+        assert!(place("other").is_err());
+    }
+
+    #[test]
+    fn refuses_what_is_unclear_or_missing() {
+        for broken in
+            ["what 1", "node 1", "uids a b", "loop-vault X 1 /x", "place probe relative", "argument x", "device /x"]
+        {
+            assert!(Config::parse(&format!("{broken}\n{WHOLE}")).is_err(), "{broken}");
+        }
+        assert!(Config::parse("node 1 1\n").is_err());
+    }
+}

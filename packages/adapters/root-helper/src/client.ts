@@ -1,0 +1,199 @@
+/**
+ * The node's side of the helper. It may be killed and started again at any time: a verb that can be said twice is said
+ * again to the new one, and a start of a VMM fails as `unavailable`, to be tried anew.
+ */
+import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AppError, type LifeId, type Size } from '@space/core';
+import { z } from 'zod';
+import { type Connection, ConnectionLost, connectWithin } from './connection.ts';
+
+/** How the VMM comes to its guest, and what executes it. */
+export interface VmmKind {
+  readonly mode: 'boot' | 'restore';
+  readonly accelerator: 'kvm' | 'tcg';
+}
+
+export interface StartedVmm {
+  readonly pid: number;
+  /** Clock ticks since boot: with the pid, the identity of the process. */
+  readonly startTime: string;
+}
+
+/** Which limits hold each VMM, which do not, and why. */
+export interface HelperLimits {
+  readonly inForce: readonly string[];
+  readonly missing: readonly string[];
+  readonly failures: readonly string[];
+}
+
+interface LifeOfVmm {
+  readonly lifeId: LifeId;
+  /** The vault, or other place, in which its files lie. */
+  readonly place: string;
+  readonly size: Size;
+}
+
+export interface RootHelper {
+  readonly limits: HelperLimits;
+  /** Mounts the vault, which is made when there is none. `mounted`: it was not before. */
+  openVault(name: string): Promise<{ readonly uuid: string; readonly mounted: boolean }>;
+  /** Throws `unavailable`, with all as it was, while files are in use. */
+  closeVault(name: string): Promise<void>;
+  /** Makes the run folder and starts a VMM for it. `complaints`: a socket that becomes its standard error. */
+  startVmm(run: string, kind: VmmKind, complaints: number): Promise<StartedVmm>;
+  /**
+   * Gives a waiting VMM the files and limits of a life, and its run folder the life's name. `control` is a connection to it
+   * on which nothing is under way. Returns the numbers that the files have in the VMM.
+   */
+  equipVmm(run: string, life: LifeOfVmm, control: number): Promise<{ readonly disk: number; readonly memory: number }>;
+  /** Kills the VMM and returns when it is proved dead. Idempotent. */
+  endVmm(run: string): Promise<void>;
+  /** Removes what was taken for a VMM that is dead. Idempotent. */
+  clearVmm(run: string): Promise<void>;
+  close(): void;
+}
+
+/** What a verb may take, beyond what the helper itself allows it. Making a file system or waiting for a death takes time. */
+const LIMITS_MS = {
+  hello: 5_000,
+  openVault: 120_000,
+  closeVault: 60_000,
+  startVmm: 20_000,
+  equipVmm: 15_000,
+  endVmm: 15_000,
+  clearVmm: 15_000,
+} as const;
+type Verb = keyof typeof LIMITS_MS;
+
+/** How long a helper that was killed may take to be there again. */
+const CONNECT_LIMIT_MS = 10_000;
+/** One that is dying may still take a connection, or two. */
+const ATTEMPTS = 5;
+const ATTEMPT_PAUSE_MS = 10;
+
+const nothing = z.strictObject({});
+const limitsSchema = z.object({
+  pid: z.int(),
+  inForce: z.array(z.string()),
+  missing: z.array(z.string()),
+  failures: z.array(z.string()),
+});
+const vaultSchema = z.strictObject({ uuid: z.string(), mounted: z.boolean() });
+const vmmSchema = z.strictObject({ pid: z.int().min(2), startTime: z.string().regex(/^\d+$/) });
+const passedSchema = z.strictObject({ disk: z.int().min(0), memory: z.int().min(0) });
+
+/** Waits for a helper that is just starting. */
+export async function connectHelper(socketPath: string): Promise<RootHelper> {
+  const client = new Client(socketPath);
+  try {
+    const { pid, ...limits } = limitsSchema.parse(await client.ask('hello', []));
+    await requireSight(pid);
+    return new Helper(client, limits);
+  } catch (thrown) {
+    client.close();
+    throw thrown;
+  }
+}
+
+/** Whether a VMM lives is read in /proc, where a process of another user can be hidden: then it would seem dead. */
+async function requireSight(pid: number): Promise<void> {
+  try {
+    await readFile(`/proc/${pid}/stat`);
+  } catch (cause) {
+    throw new AppError(
+      'unavailable',
+      '/proc hides the processes of other users here, so it cannot be told which VMMs live. Mount it without hidepid.',
+      { cause },
+    );
+  }
+}
+
+class Helper implements RootHelper {
+  readonly limits: HelperLimits;
+  readonly #client: Client;
+
+  constructor(client: Client, limits: HelperLimits) {
+    this.#client = client;
+    this.limits = limits;
+  }
+
+  async openVault(name: string) {
+    return vaultSchema.parse(await this.#client.ask('openVault', [name]));
+  }
+
+  async closeVault(name: string) {
+    nothing.parse(await this.#client.ask('closeVault', [name]));
+  }
+
+  async startVmm(run: string, { mode, accelerator }: VmmKind, complaints: number) {
+    const words = [run, mode, accelerator];
+    return vmmSchema.parse(await this.#client.ask('startVmm', words, () => complaints, 1));
+  }
+
+  async equipVmm(run: string, { lifeId, place, size }: LifeOfVmm, control: number) {
+    const words = [run, lifeId, place, String(size.memoryMib), String(size.vcpus)];
+    return passedSchema.parse(await this.#client.ask('equipVmm', words, () => control));
+  }
+
+  async endVmm(run: string) {
+    nothing.parse(await this.#client.ask('endVmm', [run]));
+  }
+
+  async clearVmm(run: string) {
+    nothing.parse(await this.#client.ask('clearVmm', [run]));
+  }
+
+  close() {
+    this.#client.close();
+  }
+}
+
+/** One connection, made anew when it is lost. */
+class Client {
+  readonly #path: string;
+  #connection: Promise<Connection> | null = null;
+  #closed = false;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** Says it again, so often at most, when the helper ends meanwhile. */
+  async ask(verb: Verb, words: readonly string[], descriptor?: () => number, attempts = ATTEMPTS): Promise<unknown> {
+    for (let attempt = 1; ; attempt++) {
+      const connection = await this.#connected();
+      try {
+        return await connection.ask([verb, ...words], LIMITS_MS[verb], descriptor && [descriptor()]);
+      } catch (cause) {
+        if (!(cause instanceof ConnectionLost)) throw cause;
+        // Only then is it forgotten, and another one made.
+        await connection.lost;
+        if (attempt < attempts && !this.#closed) {
+          await sleep(attempt * ATTEMPT_PAUSE_MS);
+          continue;
+        }
+        throw new AppError('unavailable', `The helper ended during ${verb}; it is started again.`, { cause });
+      }
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    const open = this.#connection;
+    this.#connection = null;
+    open?.then((connection) => connection.close()).catch(() => undefined);
+  }
+
+  #connected(): Promise<Connection> {
+    if (this.#closed) return Promise.reject(new AppError('unavailable', 'The connection to the helper was closed.'));
+    if (this.#connection !== null) return this.#connection;
+    const made = connectWithin(this.#path, CONNECT_LIMIT_MS);
+    this.#connection = made;
+    const forget = (): void => {
+      if (this.#connection === made) this.#connection = null;
+    };
+    made.then((connection) => connection.lost.then(forget), forget);
+    return made;
+  }
+}

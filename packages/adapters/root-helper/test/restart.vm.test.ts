@@ -1,0 +1,92 @@
+/** The helper is killed in the middle of each verb, at ever later moments, and started again: what is repeated then works. */
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AppError } from '@space/core';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { loopsOf, makeWorld, RUN, SIZE, type World } from './world.ts';
+
+/** Longer than each verb takes when it is not disturbed, on a machine that is not busy. */
+const SPANS_MS = { openVault: 120, closeVault: 60, startVmm: 30, equipVmm: 8, endVmm: 12, clearVmm: 6 } as const;
+const MOMENTS = 10;
+
+let world: World;
+beforeAll(async () => {
+  world = await makeWorld();
+});
+afterAll(() => world?.[Symbol.asyncDispose]());
+
+/** Asks, and kills the helper so long after it. */
+async function disturbed<T>(ask: () => Promise<T>, afterMs: number): Promise<T> {
+  const asked = ask();
+  asked.catch(() => undefined);
+  await sleep(afterMs);
+  try {
+    process.kill(world.process.pid ?? 0, 'SIGKILL');
+  } catch {
+    // Dead already, and not there again.
+  }
+  return await asked;
+}
+
+const moments = (verb: keyof typeof SPANS_MS): number[] =>
+  Array.from({ length: MOMENTS }, (_, index) => (SPANS_MS[verb] * index) / MOMENTS);
+
+async function mountsOfVault(): Promise<string[]> {
+  const lines = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n');
+  return lines.filter((line) => line.includes(world.folder)).map((line) => line.split(' ')[4] ?? '');
+}
+
+it('openVault and closeVault', async () => {
+  const { helper } = world;
+  const uuids = new Set<string>();
+  for (const [index, afterMs] of moments('openVault').entries()) {
+    uuids.add((await disturbed(() => helper.openVault('default'), afterMs)).uuid);
+    expect(await mountsOfVault()).toEqual([join(world.folder, 'vault/mnt')]);
+    expect(loopsOf(world.config)).toHaveLength(1);
+    await disturbed(() => helper.closeVault('default'), moments('closeVault')[index] ?? 0);
+    expect(await mountsOfVault()).toEqual([]);
+    expect(loopsOf(world.config)).toEqual([]);
+  }
+  expect(uuids.size).toBe(1);
+});
+
+it('startVmm fails as unavailable or has its effect, and can be repeated', async () => {
+  const { helper } = world;
+  for (const afterMs of moments('startVmm')) {
+    const first = await disturbed(() => world.start(), afterMs).catch((thrown: unknown) => thrown);
+    if (first instanceof Error) expect(first).toMatchObject({ name: AppError.name, code: 'unavailable' });
+    await helper.endVmm(RUN);
+    await helper.clearVmm(RUN);
+    expect(await world.remains()).toEqual([]);
+    const { pid } = await world.start();
+    expect(await readdir(`/proc/${pid}/fd`)).toContain('3');
+    await helper.endVmm(RUN);
+    await helper.clearVmm(RUN);
+  }
+});
+
+it('equipVmm, endVmm and clearVmm', async () => {
+  const { helper } = world;
+  const life = await world.makeLife();
+  for (const [index, afterMs] of moments('equipVmm').entries()) {
+    const spare = `spare-1-2-${index}`;
+    await world.start(spare);
+    const control = world.connect(spare);
+    const given = { lifeId: RUN, place: 'own', size: SIZE };
+    const numbers = await disturbed(() => helper.equipVmm(spare, given, control.descriptor()), afterMs);
+    expect(await readdir(world.config.runDir)).toEqual([RUN]);
+    const { pid } = JSON.parse(await readFile(join(world.config.runDir, RUN, 'vmm.json'), 'utf8'));
+    const uid = Number(await readFile(join(world.config.runDir, RUN, 'uid'), 'utf8'));
+    for (const [file, number] of [
+      ['disk.img', numbers.disk],
+      ['memory', numbers.memory],
+    ] as const) {
+      expect(await stat(join(life, file))).toMatchObject({ uid, ino: (await stat(`/proc/${pid}/fd/${number}`)).ino });
+    }
+    await disturbed(() => helper.endVmm(RUN), moments('endVmm')[index] ?? 0);
+    await disturbed(() => helper.clearVmm(RUN), moments('clearVmm')[index] ?? 0);
+    control.socket.destroy();
+    expect(await world.remains()).toEqual([]);
+  }
+});

@@ -1,0 +1,27 @@
+/**
+ * How VMMs are started, as the helper is told once, at its start: whoever asks for one later chooses among these, and says
+ * nothing of programs, paths or arguments.
+ */
+import { SIZE_LIMITS } from '@space/core';
+import type { HelperConfig } from '@space/root-helper';
+import { BOOT_FILES, SOCKETS, vmmArguments } from './command-line.ts';
+import type { GuestBoot, VmmBuild } from './options.ts';
+
+const MIB = 1024 * 1024;
+/** Nothing that a VMM writes is longer than the longest disk. */
+const MAX_FILE_BYTES = Math.max(SIZE_LIMITS.diskMib.max, SIZE_LIMITS.memoryMib.max) * MIB;
+
+type VmmSettings = Pick<HelperConfig, 'vmmRoot' | 'vmmSockets' | 'vmmPrograms' | 'bootFiles' | 'fileBytes'>;
+
+export function vmmSettings(vmm: VmmBuild, { kernel, initramfs }: GuestBoot): VmmSettings {
+  const kinds = (['boot', 'restore'] as const).flatMap((mode) =>
+    (['tcg', 'kvm'] as const).map((accelerator) => ({ mode, accelerator })),
+  );
+  return {
+    vmmRoot: vmm.root,
+    vmmSockets: SOCKETS,
+    vmmPrograms: kinds.map((kind) => ({ kind, argv: [...vmm.argv, ...vmmArguments(kind.accelerator, kind.mode)] })),
+    bootFiles: { [BOOT_FILES.kernel]: kernel.vmlinux, [BOOT_FILES.initramfs]: initramfs.path },
+    fileBytes: MAX_FILE_BYTES,
+  };
+}
