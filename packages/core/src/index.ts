@@ -3,6 +3,7 @@
  * nothing of ours, touches no file and no socket, and knows neither a database nor a VMM.
  */
 export * from './authority.ts';
+export * from './cadence.ts';
 export * from './errors.ts';
 export * from './idle.ts';
 export * from './ids.ts';
@@ -15,5 +16,7 @@ export * from './ports/guest-files.ts';
 export * from './ports/node.ts';
 export * from './ports/runtime.ts';
 export * from './ports/vault.ts';
+export * from './retention.ts';
 export * from './schedule.ts';
 export * from './size.ts';
+export * from './snapshot-policy.ts';
