@@ -35,6 +35,7 @@ export const ACTIONS = {
   'schedule.manage': 'project',
   'snapshot.read': 'project',
   'snapshot.take': 'project',
+  'snapshot.change': 'project',
   'snapshot.delete': 'project',
 } as const satisfies Record<string, ResourceKind>;
 
@@ -78,6 +79,7 @@ export const ROLE_ACTIONS: Readonly<Record<Role, readonly Action[]>> = {
     'sandbox.delete',
     'schedule.manage',
     'snapshot.take',
+    'snapshot.change',
     'snapshot.delete',
   ],
   viewer: READS,

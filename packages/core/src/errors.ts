@@ -138,6 +138,12 @@ export const ERRORS = {
     title: 'Not enough memory is free on the node',
     nextStep: 'Pause or delete other sandboxes, or ask for a smaller size.',
   },
+  over_budget: {
+    status: 503,
+    retry: 'later',
+    title: 'The snapshot would have held the sandbox up for longer than its budget',
+    nextStep: 'It is tried again by itself, less often; a larger budget or a quieter host lets it succeed.',
+  },
   insufficient_space: {
     status: 507,
     retry: 'later',

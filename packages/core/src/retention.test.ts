@@ -5,7 +5,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { SnapshotId } from './ids.ts';
-import { type AgingPoint, decideRetention, gapLimitMs, sandboxTime } from './retention.ts';
+import { type AgingPoint, decideRetention, gapLimitMs, nextTime, sandboxTime } from './retention.ts';
 import { DEFAULT_SNAPSHOT_POLICY, ladderFault, type Rung } from './snapshot-policy.ts';
 
 const MINUTE = 60_000;
@@ -25,6 +25,8 @@ class History {
   ever: TakenPoint[] = [];
   left: TakenPoint[] = [];
   gapMs = GAP;
+  /** The latest time at which anything was collected: a clock that is set back brings nothing back. */
+  #collectedMs = 0;
   #serial = 0;
 
   get newest(): TakenPoint | null {
@@ -32,12 +34,12 @@ class History {
   }
 
   get nowMs(): number {
-    return sandboxTime(this.newest, this.clockMs, this.gapMs);
+    return this.newest === null ? 0 : sandboxTime(this.newest, this.clockMs, this.gapMs);
   }
 
   take(scheduled: boolean, hold: AgingPoint['hold'] = null): void {
     const id = `snp_${(this.#serial++).toString().padStart(16, '0')}` as SnapshotId;
-    const timeMs = this.nowMs;
+    const timeMs = nextTime(this.newest, this.clockMs, this.gapMs);
     const point = { id, timeMs, takenAtMs: this.clockMs, scheduled, hold };
     this.ever.push(point);
     this.left.push(point);
@@ -52,13 +54,14 @@ class History {
   }
 
   collect(ladder: readonly Rung[]): void {
+    this.#collectedMs = Math.max(this.#collectedMs, this.nowMs);
     const fates = decideRetention(this.left, ladder, this.nowMs);
     this.left = this.left.filter(({ id }) => fates.get(id)?.kind === 'keep');
   }
 
   /** Of each point that there ever was: it is there, or what the rung that it has reached leaves of it. */
   check(ladder: readonly Rung[]): void {
-    const nowMs = this.nowMs;
+    const nowMs = Math.max(this.nowMs, this.#collectedMs);
     const ids = new Set(this.left.map(({ id }) => id));
     for (const point of this.ever) {
       if (point.hold !== null) expect(ids).toContain(point.id);

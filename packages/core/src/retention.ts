@@ -1,11 +1,11 @@
 /**
- * Which points of a sandbox stay: two pure functions. `sandboxTime` gives each point its place in the sandbox's own time;
+ * Which points of a sandbox stay: two pure functions. `nextTime` gives each point its place in the sandbox's own time;
  * `decideRetention` says of each point whether it stays, and why.
  *
  * **Sandbox time.** History ages as the sandbox moves on, not by the clock on the wall: the time between two points counts,
  * but at most a little more than the schedule leaves between them. So a sandbox that was paused for a week, one in which
  * nothing changed, a host that slept and a clock that jumped ahead all leave the last hour as fine as it was. A clock that
- * is set back stops the time until the next point. Points therefore stay at least as long as the ladder says.
+ * is set back nearly stops the time until the next point; no two points are of one time. Points therefore stay at least as long as the ladder says.
  *
  * **The ladder.** Each rung cuts time into slots of its `everyMs`, and each slot keeps one point: of those that no schedule
  * took (what a rewind left, a pause, a checkpoint) the oldest, else the oldest. A slot passes to the next rung as a
@@ -45,14 +45,20 @@ export function gapLimitMs({ everyMs }: Pick<SnapshotPolicy, 'everyMs'>): number
   return everyMs === 'off' ? MAX_GAP_MS : Math.max(MIN_GAP_MS, 2 * everyMs);
 }
 
-/** The place in sandbox time of what is taken at `takenAtMs` on the clock, after `before`; null: it is the first. */
-export function sandboxTime(
-  before: { readonly timeMs: number; readonly takenAtMs: number } | null,
-  takenAtMs: number,
-  gapMs: number,
-): number {
-  if (before === null) return 0;
-  return before.timeMs + Math.min(gapMs, Math.max(0, takenAtMs - before.takenAtMs));
+/** A point in both times: the sandbox's, and the clock's. */
+export interface TakenTime {
+  readonly timeMs: number;
+  readonly takenAtMs: number;
+}
+
+/** What time it is for a sandbox whose newest point is `newest`, when the clock says `clockMs`. */
+export function sandboxTime(newest: TakenTime, clockMs: number, gapMs: number): number {
+  return newest.timeMs + Math.min(gapMs, Math.max(0, clockMs - newest.takenAtMs));
+}
+
+/** The time that a point taken now gets: later than that of any before it. */
+export function nextTime(newest: TakenTime | null, clockMs: number, gapMs: number): number {
+  return newest === null ? 0 : Math.max(newest.timeMs + 1, sandboxTime(newest, clockMs, gapMs));
 }
 
 /** `nowMs` in sandbox time. The decision depends on nothing else, so it is the same after a crash, and when made twice. */

@@ -20,6 +20,9 @@ export const NODE_CALLS = {
   rewind: 'call',
   destroy: 'read',
   deletePoint: 'read',
+  points: 'read',
+  pointOwner: 'read',
+  changed: 'read',
   inspect: 'read',
   inspectAll: 'read',
   usage: 'read',
@@ -63,7 +66,12 @@ const ID_FIELDS: Readonly<Record<string, IdKind>> = {
 const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 const ORDERS: readonly string[] = ['start', 'snapshot', 'pause', 'rewind', 'destroy'] satisfies readonly NodeCall[];
 /** Those whose first argument is no sandbox. */
-const OF_A_VAULT: readonly string[] = ['ensureReady', 'deletePoint'] satisfies readonly NodeCall[];
+const OF_A_VAULT: readonly string[] = [
+  'ensureReady',
+  'deletePoint',
+  'points',
+  'pointOwner',
+] satisfies readonly NodeCall[];
 
 /** Those whose first argument is a list, of sandboxes or of what is for each. */
 const OF_MANY: readonly string[] = ['reserveMemory', 'releaseMemory'] satisfies readonly NodeCall[];
@@ -76,7 +84,7 @@ export function checkNodeArgs(method: string, args: readonly unknown[]): void {
     for (const one of Array.isArray(first) ? first : [first]) checkId('sandbox', idOf(one));
   } else if (OF_A_VAULT.includes(method)) {
     checkName('vault', first);
-    if (method === 'deletePoint') checkId('snapshot', second);
+    if (method === 'deletePoint' || method === 'pointOwner') checkId('snapshot', second);
   } else if (first !== undefined) checkId('sandbox', first);
 }
 

@@ -34,6 +34,8 @@ export interface CapturePlan {
   readonly clock: Clock;
   /** User processes that do not stand still within this time (e.g. stuck in the kernel) make the capture fail. */
   readonly freezeTimeoutMs: number;
+  /** The longest that they may stand still in all; absent: however long it takes. */
+  readonly budgetMs?: number;
   /** Throws when the order was superseded; called before each effect. */
   readonly check: () => void;
 }
@@ -52,7 +54,10 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   const { clock } = plan;
   const startedAt = clock.monotonicMs();
   await life.vault.flush(life.lifeId);
+  // Told for information: that it cannot be measured stops no point.
+  const measured = life.vault.changed(life.lifeId).catch(() => null);
   await life.vault.flush(life.lifeId);
+  const changed = await measured;
   plan.check();
   const guest = await life.guest();
   const frozenAt = clock.monotonicMs();
@@ -60,14 +65,16 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   let deviceState: Uint8Array;
   let takenAt: string;
   try {
-    await guest.freeze(plan.freezeTimeoutMs);
+    await guest.freeze(Math.min(plan.freezeTimeoutMs, plan.budgetMs ?? plan.freezeTimeoutMs));
     stoppedAt = clock.monotonicMs();
     await life.vm.stop();
     takenAt = new Date(clock.now()).toISOString();
     deviceState = await life.vm.checkpoint();
+    checkBudget(plan, clock.monotonicMs() - frozenAt);
     await life.vault.capture(life.lifeId, plan.snapshotId);
   } catch (error) {
     await goOn(life, plan.snapshotId);
+    if (error instanceof AppError && error.code === 'over_budget') throw error;
     throw new AppError('snapshot_failed', `The snapshot of ${life.lifeId} failed: ${asAppError(error).message}`, {
       cause: error,
     });
@@ -88,6 +95,7 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
       takenAt,
       ...times,
       totalMs: clock.monotonicMs() - startedAt,
+      changed,
     };
   };
 
@@ -102,6 +110,16 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
     leaveStopped: () => commit({ stoppedMs: capturedAt - stoppedAt, frozenMs: capturedAt - frozenAt }),
     undo: () => goOn(life, plan.snapshotId),
   };
+}
+
+/** Throws `over_budget`. What is left of the window is one metadata operation. */
+function checkBudget({ budgetMs }: CapturePlan, stoodMs: number): void {
+  if (budgetMs === undefined || stoodMs <= budgetMs) return;
+  const stood = Math.round(stoodMs);
+  throw new AppError('over_budget', {
+    detail: `The sandbox had stood still for ${stood} ms of its budget of ${budgetMs} ms before the point was taken.`,
+    facts: { budgetMs, stoodMs: stood },
+  });
 }
 
 /** Brings a VM from anywhere in the window back to running and removes the point, staged or committed. */

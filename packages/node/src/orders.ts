@@ -38,7 +38,17 @@ const PATIENT_FREEZE_MS = 20_000;
 
 type Orders = Pick<
   NodePort,
-  'start' | 'snapshot' | 'pause' | 'rewind' | 'destroy' | 'deletePoint' | 'inspect' | 'inspectAll'
+  | 'start'
+  | 'snapshot'
+  | 'pause'
+  | 'rewind'
+  | 'destroy'
+  | 'deletePoint'
+  | 'points'
+  | 'pointOwner'
+  | 'changed'
+  | 'inspect'
+  | 'inspectAll'
 >;
 
 export function createOrders(state: NodeState): Orders {
@@ -54,6 +64,17 @@ export function createOrders(state: NodeState): Orders {
     rewind: alone(rewind),
     destroy: alone(destroy),
     deletePoint: (vault, snapshotId) => ledger.vault(vault).deletePoint(snapshotId),
+    points: (vault) => ledger.vault(vault).points(),
+    async pointOwner(vault, snapshotId) {
+      const { owner } = (await ledger.vault(vault).readPoint(snapshotId)).manifest;
+      return owner.kind === 'sandbox' ? owner.sandboxId : null;
+    },
+    async changed(sandboxId) {
+      const life = state.lives.get(sandboxId);
+      if (life === undefined) return null;
+      await life.vault.flush(life.lifeId);
+      return life.vault.changed(life.lifeId);
+    },
     async inspect(sandboxId) {
       // One that whoever gave it no longer waits for may still be under way: what is real is what it leaves.
       await ledger.settled(sandboxId);
@@ -207,6 +228,7 @@ async function captureRunning(
     machine: machinery.runtime.machine,
     clock: machinery.clock,
     freezeTimeoutMs,
+    ...(order.budgetMs === undefined ? {} : { budgetMs: order.budgetMs }),
     check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
   });
   return { held, life, captured };

@@ -41,6 +41,33 @@ describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $
     }
   });
 
+  it('takes no point that would pass its budget, and lets the guest go on', async () => {
+    await using world = await makeWorld(kind);
+    const sandbox = await world.create();
+    const snapshotId = newId('snapshot', world.chance);
+    const order = { vault: DEFAULT_VAULT, sandboxId: sandbox, epoch: world.epoch(), snapshotId };
+    await expect(world.node.snapshot({ ...order, budgetMs: 0 })).rejects.toMatchObject({ code: 'over_budget' });
+    expect(await world.node.points(DEFAULT_VAULT)).not.toContain(snapshotId);
+    expect((await world.leftovers()).staging).toEqual([]);
+    await world.run(sandbox, 'set on 1');
+    await world.node.snapshot({ ...order, epoch: world.epoch(), budgetMs: 60_000 });
+    expect(await world.node.pointOwner(DEFAULT_VAULT, snapshotId)).toBe(sandbox);
+    expect(await world.run(sandbox, 'get on')).toBe('1');
+  });
+
+  it('says what a running sandbox has rewritten since its last point', async () => {
+    await using world = await makeWorld(kind);
+    const sandbox = await world.create();
+    await write(world, sandbox, '/f', 'x'.repeat(5_000));
+    const before = await world.node.changed(sandbox);
+    const point = await world.snapshot(sandbox);
+    expect(await world.node.changed(sandbox)).toEqual({ diskBytes: 0, memoryBytes: 0 });
+    expect(before?.diskBytes).toBeGreaterThan(0);
+    await world.pause(sandbox);
+    expect(await world.node.changed(sandbox)).toBeNull();
+    expect(await world.node.points(DEFAULT_VAULT)).toContain(point);
+  });
+
   it('rewinds in place, and the rewind can be undone', async () => {
     await using world = await makeWorld(kind);
     const sandbox = await world.create();

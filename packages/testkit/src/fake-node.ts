@@ -12,6 +12,7 @@
 import {
   AppError,
   type CaptureOrder,
+  type Changed,
   DEFAULT_SIZE,
   DEFAULT_VAULT,
   type DestroyOrder,
@@ -61,6 +62,8 @@ interface FakeLife {
   readonly processes: FakeProcesses;
   /** Processor time that it has taken. */
   cpuMs: number;
+  /** Rewritten since its last point. */
+  changed: Changed;
 }
 
 interface FakeSandbox {
@@ -74,10 +77,24 @@ interface FakeSandbox {
   crashed: { readonly lifeId: LifeId; readonly guest: FakeGuestState } | null;
 }
 
+interface FakePoint {
+  readonly guest: FakeGuestState;
+  readonly parent: SnapshotId | null;
+  readonly owner: SandboxId | null;
+}
+
+const UNCHANGED: Changed = { diskBytes: 0, memoryBytes: 0 };
+
 export class FakeNode implements NodePort {
   readonly faults = new Faults();
+  /** How long user processes stand still for a point. */
+  frozenMs = 2.05;
+  /** What the vault can still take. */
+  availableBytes = 2 ** 32;
+  /** What the clock says when a point is taken. */
+  now: () => number = Date.now;
   readonly #sandboxes = new Map<SandboxId, FakeSandbox>();
-  readonly #points = new Map<SnapshotId, { readonly guest: FakeGuestState; readonly parent: SnapshotId | null }>();
+  readonly #points = new Map<SnapshotId, FakePoint>();
   readonly #ready = new Map<string, SnapshotId>();
   readonly #epochs = new Map<SandboxId, number>();
   readonly #listeners = new Set<(end: LifeEnd) => void>();
@@ -117,6 +134,12 @@ export class FakeNode implements NodePort {
     this.#life(sandboxId).cpuMs += cpuMs;
   }
 
+  /** Lets its life rewrite memory. */
+  write(sandboxId: SandboxId, memoryBytes: number): void {
+    const life = this.#life(sandboxId);
+    life.changed = { ...life.changed, memoryBytes: life.changed.memoryBytes + memoryBytes };
+  }
+
   /** Ends the VM as a crash does; the disk stays as it is. */
   crash(sandboxId: SandboxId, detail = 'the VM process was killed'): void {
     const sandbox = this.#get(sandboxId);
@@ -137,7 +160,7 @@ export class FakeNode implements NodePort {
       jail: { inForce: [], missing: [] },
       limits: SIZE_LIMITS,
       memory: { totalMib: this.memoryMib, promisedMib: this.#promisedMib() },
-      vaults: [{ name: 'default', totalBytes: 2 ** 33, availableBytes: 2 ** 32, encrypted: false }],
+      vaults: [{ name: 'default', totalBytes: 2 ** 33, availableBytes: this.availableBytes, encrypted: false }],
     };
   }
 
@@ -151,7 +174,7 @@ export class FakeNode implements NodePort {
     const key = `${template} ${sizeKey(size)}`;
     const ready = this.#ready.get(key) ?? (this.#nextId('snp') as SnapshotId);
     this.#ready.set(key, ready);
-    this.#points.set(ready, { guest: new FakeGuestState(), parent: null });
+    this.#points.set(ready, { guest: new FakeGuestState(), parent: null, owner: null });
     return ready;
   }
 
@@ -240,6 +263,19 @@ export class FakeNode implements NodePort {
   async deletePoint(_vault: VaultName, snapshotId: SnapshotId): Promise<void> {
     await this.faults.at('deletePoint');
     this.#points.delete(snapshotId);
+  }
+
+  async points(): Promise<readonly SnapshotId[]> {
+    return [...this.#points.keys()];
+  }
+
+  async pointOwner(_vault: VaultName, snapshotId: SnapshotId): Promise<SandboxId | null> {
+    return this.#point(snapshotId).owner;
+  }
+
+  async changed(sandboxId: SandboxId): Promise<Changed | null> {
+    await this.faults.at('changed');
+    return this.#sandboxes.get(sandboxId)?.life?.changed ?? null;
   }
 
   async inspect(sandboxId: SandboxId): Promise<InspectedSandbox> {
@@ -399,7 +435,13 @@ export class FakeNode implements NodePort {
   }
 
   #newLife(guest: FakeGuestState): FakeLife {
-    return { lifeId: this.#nextId('lif') as LifeId, guest, processes: new FakeProcesses(this.#programs), cpuMs: 0 };
+    return {
+      lifeId: this.#nextId('lif') as LifeId,
+      guest,
+      processes: new FakeProcesses(this.#programs),
+      cpuMs: 0,
+      changed: UNCHANGED,
+    };
   }
 
   #endLife(sandbox: FakeSandbox): void {
@@ -409,10 +451,20 @@ export class FakeNode implements NodePort {
   }
 
   #capture(sandboxId: SandboxId, snapshotId: SnapshotId): TakenPoint {
-    const { guest } = this.#life(sandboxId);
+    const life = this.#life(sandboxId);
+    const { changed } = life;
     const parent = this.#get(sandboxId).head;
-    this.#points.set(snapshotId, { guest: guest.copy(), parent });
-    return { snapshotId, parent, takenAt: this.#nextInstant(), stoppedMs: 1.04999, frozenMs: 2.05, totalMs: 3.000001 };
+    this.#points.set(snapshotId, { guest: life.guest.copy(), parent, owner: sandboxId });
+    life.changed = UNCHANGED;
+    return {
+      snapshotId,
+      parent,
+      takenAt: this.#nextInstant(),
+      stoppedMs: 1.04999,
+      frozenMs: this.frozenMs,
+      totalMs: 3.000001,
+      changed,
+    };
   }
 
   #inspect(sandboxId: SandboxId): InspectedSandbox {
@@ -424,7 +476,7 @@ export class FakeNode implements NodePort {
 
   /** No two points are of one instant. */
   #nextInstant(): string {
-    this.#lastInstant = Math.max(Date.now(), this.#lastInstant + 1);
+    this.#lastInstant = Math.max(this.now(), this.#lastInstant + 1);
     return new Date(this.#lastInstant).toISOString();
   }
 

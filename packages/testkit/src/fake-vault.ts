@@ -7,6 +7,7 @@ import { cp, mkdir, readdir, readFile, rename, rm, stat, truncate, writeFile } f
 import { join } from 'node:path';
 import {
   AppError,
+  type Changed,
   type LifeFiles,
   type LifeId,
   type LifeSource,
@@ -24,6 +25,9 @@ export class FakeVault implements Vault {
   readonly name: VaultName;
   readonly faults: Faults;
   readonly #folder: string;
+  /** What each life held at its last point. */
+  readonly #captured = new Map<LifeId, { readonly disk: Buffer; readonly memory: Buffer }>();
+  readonly #staged = new Map<SnapshotId, LifeId>();
 
   private constructor(name: VaultName, folder: string, faults: Faults) {
     this.name = name;
@@ -62,6 +66,7 @@ export class FakeVault implements Vault {
       await rm(folder, { recursive: true, force: true });
       throw error;
     }
+    this.#captured.set(lifeId, await readLife(files));
     return files;
   }
 
@@ -91,6 +96,16 @@ export class FakeVault implements Vault {
     return (await stat(this.lifeFiles(lifeId).disk)).blocks * 512;
   }
 
+  async changed(lifeId: LifeId): Promise<Changed> {
+    await this.faults.at('vault.changed');
+    const now = await readLife(this.lifeFiles(lifeId));
+    const before = this.#captured.get(lifeId) ?? { disk: Buffer.of(), memory: Buffer.of() };
+    return {
+      diskBytes: differingBytes(before.disk, now.disk),
+      memoryBytes: differingBytes(before.memory, now.memory),
+    };
+  }
+
   async lives(): Promise<readonly LifeId[]> {
     return (await readdir(this.#path('lives'))) as LifeId[];
   }
@@ -107,6 +122,7 @@ export class FakeVault implements Vault {
   async capture(lifeId: LifeId, snapshotId: SnapshotId): Promise<void> {
     await this.faults.at('vault.capture');
     await cp(this.#path('lives', lifeId), this.#path('staging', snapshotId), { recursive: true });
+    this.#staged.set(snapshotId, lifeId);
   }
 
   async commit(manifest: PointManifest, deviceState: Uint8Array): Promise<void> {
@@ -115,6 +131,11 @@ export class FakeVault implements Vault {
     await writeFile(join(staged, 'device.state'), deviceState);
     await writeFile(join(staged, 'manifest.json'), JSON.stringify(manifest));
     await rename(staged, this.#path('points', manifest.snapshotId));
+    const lifeId = this.#staged.get(manifest.snapshotId);
+    const point = this.#path('points', manifest.snapshotId);
+    if (lifeId !== undefined) {
+      this.#captured.set(lifeId, await readLife({ disk: join(point, 'disk.img'), memory: join(point, 'memory') }));
+    }
   }
 
   async abandon(snapshotId: SnapshotId): Promise<void> {
@@ -171,6 +192,22 @@ export class FakeVault implements Vault {
   #path(...parts: string[]): string {
     return join(this.#folder, ...parts);
   }
+}
+
+async function readLife({ disk, memory }: LifeFiles) {
+  return { disk: await readFile(disk), memory: await readFile(memory) };
+}
+
+const BLOCK_BYTES = 4096;
+
+/** In whole blocks, as a file system counts. */
+function differingBytes(before: Buffer, now: Buffer): number {
+  let bytes = 0;
+  for (let at = 0; at < now.length; at += BLOCK_BYTES) {
+    const block = (of: Buffer) => of.subarray(at, at + BLOCK_BYTES);
+    if (!block(before).equals(block(now))) bytes += BLOCK_BYTES;
+  }
+  return bytes;
 }
 
 async function exists(path: string): Promise<boolean> {

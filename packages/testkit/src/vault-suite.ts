@@ -141,6 +141,25 @@ function lifeCases(vaultOf: () => Vault): void {
     expect(await vault.lives()).toEqual([lifeId]);
   });
 
+  it('says how much was rewritten since the last point, and no more', async () => {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    await writeLife(vault, lifeId, 'memory', 'x'.repeat(MIB));
+    await writeLife(vault, lifeId, 'disk', 'x'.repeat(MIB));
+    const first = await takePoint(vault, lifeId);
+    expect(await vault.changed(lifeId)).toEqual({ diskBytes: 0, memoryBytes: 0 });
+    await writeLife(vault, lifeId, 'memory', 'y'.repeat(64 * 1024));
+    await vault.flush(lifeId);
+    expect(await vault.changed(lifeId)).toEqual({ diskBytes: 0, memoryBytes: 64 * 1024 });
+    await takePoint(vault, lifeId);
+    await writeLife(vault, lifeId, 'disk', 'z'.repeat(4096));
+    await vault.flush(lifeId);
+    expect(await vault.changed(lifeId)).toEqual({ diskBytes: 4096, memoryBytes: 0 });
+    const fork = newLife();
+    await vault.createLife(fork, { kind: 'point', snapshotId: first });
+    expect(await vault.changed(fork)).toEqual({ diskBytes: 0, memoryBytes: 0 });
+  });
+
   it('says what the disk of a life has allocated, not how long it is', async () => {
     const vault = vaultOf();
     const lifeId = await bootLife(vault);

@@ -8,6 +8,7 @@ import { readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   AppError,
+  type Changed,
   type IdKind,
   type LifeFiles,
   type LifeId,
@@ -33,6 +34,7 @@ import { DISK, type Folder, type Layout, MEMORY } from './layout.ts';
 import { makeLife, memoryBytesOf } from './life-files.ts';
 import { parseRecord } from './manifest-file.ts';
 import { OpenGate } from './open-gate.ts';
+import { ownBytes } from './own-bytes.ts';
 import { readPointFiles, writePointFiles } from './point-files.ts';
 import { readSpace, SpaceReserve } from './space.ts';
 import { NO_STEPS, type StepHook } from './steps.ts';
@@ -121,6 +123,13 @@ export class BtrfsVault implements Vault {
     return this.#run(`measuring the disk of ${lifeId}`, async () => {
       return (await stat(this.lifeFiles(lifeId).disk)).blocks * BLOCK_BYTES;
     });
+  }
+
+  changed(lifeId: LifeId): Promise<Changed> {
+    const { disk, memory } = this.lifeFiles(lifeId);
+    return this.#run(`looking for changes of ${lifeId}`, () =>
+      SLOW_LANE.run(async () => ({ diskBytes: await ownBytes(disk), memoryBytes: await ownBytes(memory) })),
+    );
   }
 
   lives(): Promise<readonly LifeId[]> {

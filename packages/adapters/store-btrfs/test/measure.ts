@@ -1,6 +1,6 @@
 /**
- * How long the operations of a vault take: `node test/measure.ts [rounds]`, as root. A 512 MB memory file of which 6 MB in
- * random 64 KB pieces, and 64 KB of disk, are rewritten before each point; points older than the last 20 are deleted.
+ * How long the operations of a vault take: `node test/measure.ts [rounds [KiB]]`, as root. A 512 MB memory file of which 6 MB in
+ * random pieces of 64 KiB (or as many as given), and as much of the disk, are rewritten before each point; points older than the last 20 are deleted.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes, randomFillSync } from 'node:crypto';
@@ -12,7 +12,8 @@ import { openVault } from '../src/index.ts';
 import { makeFolder, takeDown } from './world.ts';
 
 const MIB = 1024 * 1024;
-const PIECE = 64 * 1024;
+const PIECE = Number(process.argv[3] ?? 64) * 1024;
+const WRITTEN_BYTES = 6 * MIB;
 const MEMORY_BYTES = 512 * MIB;
 const DISK_BYTES = 2048 * MIB;
 const KEPT = 20;
@@ -52,13 +53,14 @@ try {
     const piece = Buffer.alloc(PIECE);
     const points: SnapshotId[] = [];
     for (let round = 0; round < rounds; round += 1) {
-      for (let count = 0; count < 96; count += 1) {
+      for (let count = 0; count < WRITTEN_BYTES / PIECE; count += 1) {
         const at = Math.floor(Math.random() * (MEMORY_BYTES / PIECE)) * PIECE;
         await memory.write(randomFillSync(piece), 0, PIECE, at);
       }
       await disk.write(piece, 0, PIECE, (round * PIECE) % DISK_BYTES);
       const snapshotId = newId('snapshot', chance);
       await timed('flush', () => vault.flush(lifeId));
+      await timed('changed', () => vault.changed(lifeId));
       await timed('capture', () => vault.capture(lifeId, snapshotId));
       await timed('commit', () => vault.commit(manifestOf(snapshotId), deviceState));
       await timed('readPoint', () => vault.readPoint(snapshotId));

@@ -3,6 +3,7 @@
  * separate processes. Each order carries the sandbox's epoch; the node refuses one that is lower than the highest it has
  * seen (`superseded`), checked again before every effect.
  */
+import type { Changed } from '../cadence.ts';
 import type { LifeId, ProcessId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
 import type { Real } from '../lifecycle.ts';
 import type { Size, SizeLimits } from '../size.ts';
@@ -50,6 +51,15 @@ export interface NodePort extends NodeFiles {
   /** Ends the VM and removes the sandbox with the given points; idempotent, also for an unknown sandbox. */
   destroy(order: DestroyOrder): Promise<void>;
   deletePoint(vault: VaultName, snapshotId: SnapshotId): Promise<void>;
+  /** All that lie in a vault, ready snapshots of templates too. */
+  points(vault: VaultName): Promise<readonly SnapshotId[]>;
+  /** Whose point it is; null: no sandbox's. Throws `snapshot_bad`. */
+  pointOwner(vault: VaultName, snapshotId: SnapshotId): Promise<SandboxId | null>;
+  /**
+   * What a running sandbox has rewritten since its last point, written out first; null when it does not run. The guest is
+   * not disturbed.
+   */
+  changed(sandboxId: SandboxId): Promise<Changed | null>;
 
   /** What is real, once no order on the sandbox is under way. */
   inspect(sandboxId: SandboxId): Promise<InspectedSandbox>;
@@ -98,6 +108,8 @@ export interface StartOrder extends Order {
 
 export interface CaptureOrder extends Order {
   readonly snapshotId: SnapshotId;
+  /** Of a snapshot: when user processes would stand still for longer, none is taken (`over_budget`). */
+  readonly budgetMs?: number;
 }
 
 export interface RewindOrder extends Order {
@@ -131,6 +143,8 @@ export interface TakenPoint {
   readonly frozenMs: number;
   /** From the order to durable. */
   readonly totalMs: number;
+  /** Since the point before it; null: that could not be measured. */
+  readonly changed: Changed | null;
 }
 
 export interface InspectedSandbox {

@@ -8,6 +8,7 @@
  *   the VM stands still: one metadata operation) and becomes real by `commit`, atomically. What is staged and never
  *   committed is removed at the next open.
  */
+import type { Changed } from '../cadence.ts';
 import type { LifeId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
 import type { PointManifest, SandboxRecord } from '../manifest.ts';
 
@@ -23,6 +24,11 @@ export interface Vault {
   lifeFiles(lifeId: LifeId): LifeFiles;
   /** Allocated to the life's disk; what it shares with points and other lives counts in each. */
   diskBytes(lifeId: LifeId): Promise<number>;
+  /**
+   * What was written out of the life since its last point, or since it was made; never too little, and too much once that
+   * point is deleted. What is still dirty is not seen: `flush` first.
+   */
+  changed(lifeId: LifeId): Promise<Changed>;
   lives(): Promise<readonly LifeId[]>;
   /** Writes dirty data and metadata out, so that a capture has little left to do. The VM may be running. */
   flush(lifeId: LifeId): Promise<void>;
