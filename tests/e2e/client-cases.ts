@@ -145,7 +145,7 @@ export function clientCases(world: () => ClientWorld): void {
       await one.files.write('f', 'two');
       const kept = await one.rewind(point);
       expect(await one.files.read('f')).toBe('one');
-      expect((await one.timeline()).map(({ id, cause }) => [id, cause])).toEqual([
+      expect((await one.timeline()).snapshots.map(({ id, cause }) => [id, cause])).toEqual([
         [kept?.id, 'rewind'],
         [point.id, 'snapshot'],
       ]);

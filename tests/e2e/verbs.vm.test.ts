@@ -239,7 +239,7 @@ describe('a sandbox whose processes cannot be made to stand still', () => {
     await sandbox.run('echo later > later');
     expect(await sandbox.rewind(point, { keepPresent: false })).toBeNull();
     expect((await sandbox.run('ls')).stdout).toBe('');
-    expect((await sandbox.timeline()).map(({ id }) => id)).toEqual([point.id]);
+    expect((await sandbox.timeline()).snapshots.map(({ id }) => id)).toEqual([point.id]);
   });
 });
 

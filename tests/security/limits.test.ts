@@ -15,7 +15,7 @@ it('are set by who runs the installation, seen by the organisation, and told whe
   expect(fork.status).toBe(409);
   expect(JSON.parse(fork.text)).toMatchObject({ code: 'limit_reached', limit: 'running', max: 2, wouldBe: 3 });
   await world.ask(tenant, 'POST', '/v1/sandboxes/one/fork', { count: 1 });
-  const present = { sandboxes: 2, running: 2, snapshots: 2, memoryMib: 1024 };
+  const present = { sandboxes: 2, running: 2, snapshots: 0, memoryMib: 1024 };
   expect(await world.ask(tenant, 'GET', '/v1/limits')).toEqual({ limits: set.limits, present });
   await world.ask(tenant, 'POST', '/v1/sandboxes/one/pause', {});
   await world.ask(tenant, 'POST', '/v1/sandboxes', { name: 'two' });

@@ -46,6 +46,8 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   rewindSandbox: { to: 'mine' },
   createSchedule: { cron: '@daily' },
   updateSchedule: { enabled: false },
+  updateSnapshot: { pinned: true },
+  updateProject: { snapshots: { everyMs: 'off' } },
   createProject: { name: 'x' },
   createKey: { roles: ['admin'] },
   createOrganisation: { name: 'x' },

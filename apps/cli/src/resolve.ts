@@ -20,7 +20,8 @@ export async function resolveSnapshot(reference: string, context: Context, sandb
   const { connection } = context;
   const exact = await unlessNotFound(getSnapshot(reference, connection));
   if (exact !== undefined) return exact;
-  const candidates = await (sandbox?.timeline(connection) ?? listSnapshots(connection));
+  const candidates =
+    sandbox === undefined ? await listSnapshots(connection) : (await sandbox.timeline(connection)).snapshots;
   const list = sandbox === undefined ? 'space snapshot ls' : `space timeline ${sandbox.name ?? sandbox.id}`;
   return pickOne('snapshot', reference, candidates, list);
 }

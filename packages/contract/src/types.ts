@@ -11,6 +11,7 @@ export type Sandbox = z.output<typeof schemas.sandbox>;
 export type SandboxDetail = z.output<typeof schemas.sandboxDetail>;
 export type SandboxList = z.output<typeof schemas.sandboxList>;
 export type Snapshot = z.output<typeof schemas.snapshot>;
+export type Timeline = z.output<typeof schemas.timeline>;
 export type SnapshotList = z.output<typeof schemas.snapshotList>;
 export type SandboxMetrics = z.output<typeof schemas.sandboxMetrics>;
 export type SandboxConsole = z.output<typeof schemas.sandboxConsole>;

@@ -50,6 +50,7 @@ import type {
   SnapshotList,
   StartedProcess,
   TemplateList,
+  Timeline,
   WrittenInput,
 } from './types.ts';
 
@@ -126,7 +127,7 @@ export interface UseCases {
   pauseSandbox(caller: Caller, input: Input<'pauseSandbox'>): Promise<Sandbox>;
   resumeSandbox(caller: Caller, input: Input<'resumeSandbox'>): Promise<Sandbox>;
   takeSnapshot(caller: Caller, input: Input<'takeSnapshot'>): Promise<Snapshot>;
-  getTimeline(caller: Caller, input: Input<'getTimeline'>): Promise<SnapshotList>;
+  getTimeline(caller: Caller, input: Input<'getTimeline'>): Promise<Timeline>;
   /** Throws when nothing was made; else one result per child. */
   forkSandbox(caller: Caller, input: Input<'forkSandbox'>): Promise<readonly ForkResult[]>;
   rewindSandbox(caller: Caller, input: Input<'rewindSandbox'>): Promise<Rewound>;
@@ -134,6 +135,7 @@ export interface UseCases {
   /** The named ones. */
   listSnapshots(caller: Caller, input: Input<'listSnapshots'>): Promise<SnapshotList>;
   getSnapshot(caller: Caller, input: Input<'getSnapshot'>): Promise<Snapshot>;
+  updateSnapshot(caller: Caller, input: Input<'updateSnapshot'>): Promise<Snapshot>;
   deleteSnapshot(caller: Caller, input: Input<'deleteSnapshot'>): Promise<void>;
 
   listOperations(caller: Caller, input: Input<'listOperations'>): Promise<OperationList>;
@@ -145,6 +147,7 @@ export interface UseCases {
   listProjects(caller: Caller, input: Input<'listProjects'>): Promise<ProjectList>;
   createProject(caller: Caller, input: Input<'createProject'>): Promise<Project>;
   getProject(caller: Caller, input: Input<'getProject'>): Promise<Project>;
+  updateProject(caller: Caller, input: Input<'updateProject'>): Promise<Project>;
   listKeys(caller: Caller, input: Input<'listKeys'>): Promise<ApiKeyList>;
   createKey(caller: Caller, input: Input<'createKey'>): Promise<CreatedApiKey>;
   revokeKey(caller: Caller, input: Input<'revokeKey'>): Promise<void>;

@@ -10,6 +10,10 @@ interface Track {
   activity: Activity;
   /** Of the last lifecycle change that was seen; null: none yet. */
   epoch: number | null;
+  /** Of the last begin or end of a use; null: none. */
+  usedAtMs: number | null;
+  /** Whether a snapshot that is no use of it is being taken. */
+  rolling: boolean;
 }
 
 export class ActivityLog {
@@ -22,10 +26,10 @@ export class ActivityLog {
 
   /** A use begins; returns what ends it. Begun before the sandbox is woken, so that no pause comes in between. */
   begin(id: SandboxId): () => void {
-    this.#saw(id, { kind: 'use_began' });
+    this.#used(id, 'use_began');
     let open = true;
     return () => {
-      if (open) this.#saw(id, { kind: 'use_ended' });
+      if (open) this.#used(id, 'use_ended');
       open = false;
     };
   }
@@ -35,10 +39,30 @@ export class ActivityLog {
     this.#saw(id, { kind: 'busy' });
   }
 
+  /** Whether a use began or ended since then; null: ever. One that is just open changes nothing. */
+  usedSince(id: SandboxId, sinceMs: number | null): boolean {
+    const usedAtMs = this.#tracks.get(id)?.usedAtMs ?? null;
+    return usedAtMs !== null && (sinceMs === null || usedAtMs >= sinceMs);
+  }
+
+  /** Runs a snapshot that is no use of the sandbox; it tells the epoch that it had. */
+  async unused<T>(id: SandboxId, snapshot: () => Promise<{ readonly epoch: number; readonly value: T }>): Promise<T> {
+    const track = this.#track(id);
+    track.rolling = true;
+    try {
+      const { epoch, value } = await snapshot();
+      if (track.epoch === epoch - 1) track.epoch = epoch;
+      return value;
+    } finally {
+      track.rolling = false;
+    }
+  }
+
   /** The end of a window of sampling, as it was for one sandbox. */
   sampled({ id, epoch, operation }: RecordedSandbox, sample: Sample | undefined): void {
     const track = this.#track(id);
-    if (operation !== null || track.epoch !== epoch) this.busy(id);
+    const isRolling = track.rolling && (operation === null || operation === 'snapshot');
+    if (!isRolling && (operation !== null || track.epoch !== epoch)) this.busy(id);
     track.epoch = epoch;
     this.#saw(id, { kind: 'sampled', cpuPercent: sample?.cpuPercent ?? null });
   }
@@ -57,6 +81,11 @@ export class ActivityLog {
     }
   }
 
+  #used(id: SandboxId, kind: 'use_began' | 'use_ended'): void {
+    this.#saw(id, { kind });
+    this.#track(id).usedAtMs = this.#clock.monotonicMs();
+  }
+
   #saw(id: SandboxId, seen: UntimedObservation): void {
     const track = this.#track(id);
     track.activity = observe(track.activity, { ...seen, atMs: this.#clock.monotonicMs() });
@@ -66,7 +95,7 @@ export class ActivityLog {
     const known = this.#tracks.get(id);
     if (known !== undefined) return known;
     const activity = { busyAtMs: this.#clock.monotonicMs(), openUses: 0 };
-    const track: Track = { activity, epoch: null };
+    const track: Track = { activity, epoch: null, usedAtMs: null, rolling: false };
     this.#tracks.set(id, track);
     return track;
   }

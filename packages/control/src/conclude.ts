@@ -13,13 +13,14 @@ export interface Conclusion {
   readonly dropped: readonly SnapshotId[];
   /** Of the microVM that it started. */
   readonly timings?: StartTimings;
+  readonly doomed: readonly SnapshotId[];
 }
 
 export interface Succeeded<T> extends Conclusion {
   readonly result: T;
 }
 
-const NOTHING: Conclusion = { changes: {}, points: [], dropped: [] };
+export const NOTHING: Conclusion = { changes: {}, points: [], dropped: [], doomed: [] };
 
 export function succeeded<T>(result: T, conclusion: Partial<Conclusion> = {}): Succeeded<T> {
   return { ...NOTHING, ...conclusion, result };
@@ -88,14 +89,13 @@ async function concludeMove(
   const taken = await records.findSnapshot(takes);
   // A point becomes the head once it is durable; a rewind keeps the present, and then its target becomes the head.
   if (taken !== null && (durable || (begun.operation === 'rewind' && switched))) {
-    return { changes, points: [{ ...taken, state: 'good' }], dropped: [] };
+    return { ...NOTHING, changes, points: [{ ...taken, state: 'good' }] };
   }
   try {
     await node.deletePoint(begun.vault, takes);
-    return { changes, points: [], dropped: [takes] };
+    return { ...NOTHING, changes, dropped: [takes] };
   } catch (err) {
-    // Recorded as `taking`, it is shown to nobody and goes with its sandbox.
     logger.warn({ sandboxId: begun.id, snapshotId: takes, err }, 'a point that was not completed was not removed yet');
-    return { ...NOTHING, changes };
+    return { ...NOTHING, changes, doomed: [takes] };
   }
 }

@@ -8,6 +8,8 @@ import { ActivityLog } from './activity.ts';
 import { type Identity, identify } from './api-keys.ts';
 import { Audit } from './audit.ts';
 import { Nursery } from './birth.ts';
+import { Checkpoints } from './checkpoints.ts';
+import { Collector } from './collector.ts';
 import { Driver } from './driver.ts';
 import { Effects } from './effects.ts';
 import { EventUseCases } from './event-use-cases.ts';
@@ -24,6 +26,7 @@ import type { ControlPorts } from './ports.ts';
 import { type ReconcileReport, Reconciler } from './reconcile.ts';
 import { Repeated } from './repeated.ts';
 import { Retracer } from './retrace.ts';
+import { ROLL_EVERY_MS, RollingPoints } from './rolling.ts';
 import { SAMPLE_EVERY_MS, Sampler } from './sampler.ts';
 import { ScheduleRuns } from './schedule-runs.ts';
 import { ScheduleUseCases } from './schedule-use-cases.ts';
@@ -38,6 +41,8 @@ const RECONCILE_EVERY_MS = 15_000;
 const CLOCK_EVERY_MS = 1_000;
 const CLOSE_TIMEOUT_MS = 20_000;
 const TIDY_MS = 1_000;
+/** How long the journal tells of operations that nobody asked for. */
+const UNASKED_KEPT_MS = 7 * 24 * 60 * 60 * 1000;
 
 export interface Control extends UseCases {
   /**
@@ -78,7 +83,10 @@ export function createControl(ports: ControlPorts): Control {
   const setWakes = new SetWakes(machinery);
   const scheduleRuns = new ScheduleRuns(machinery);
   const schedules = new ScheduleUseCases(ports, sandboxes);
-  const guests = new GuestUseCases(machinery, sandboxes, calls);
+  const collector = new Collector(machinery);
+  const rolling = new RollingPoints(machinery, collector);
+  const checkpoints = new Checkpoints(machinery);
+  const guests = new GuestUseCases(machinery, sandboxes, { calls, checkpoints });
   const files = new FileUseCases(machinery, sandboxes);
   const snapshots = new SnapshotUseCases(machinery, sandboxes);
   const events = new EventUseCases(ports);
@@ -89,6 +97,13 @@ export function createControl(ports: ControlPorts): Control {
       await calls.dropOld();
       await audit.dropOld();
       await events.dropOld();
+      await ports.records.history.dropUnasked(new Date(ports.clock.now() - UNASKED_KEPT_MS));
+    },
+    async roll() {
+      await checkpoints.round();
+      const all = await ports.records.allSandboxes();
+      await rolling.round(all);
+      collector.round(all);
     },
     async sample() {
       const all = await ports.records.allSandboxes();
@@ -144,6 +159,7 @@ export function createControl(ports: ControlPorts): Control {
     getTimeline: (caller, input) => snapshots.getTimeline(caller, input),
     listSnapshots: (caller, input) => snapshots.listSnapshots(caller, input),
     getSnapshot: (caller, input) => snapshots.getSnapshot(caller, input),
+    updateSnapshot: (caller, input) => snapshots.updateSnapshot(caller, input),
     deleteSnapshot: (caller, input) => snapshots.deleteSnapshot(caller, input),
     listTemplates: (caller, input) => snapshots.listTemplates(caller, input),
     getMetrics: () => metrics.render(ports),
@@ -155,6 +171,7 @@ export function createControl(ports: ControlPorts): Control {
     listProjects: (caller, input) => tenants.listProjects(caller, input),
     createProject: (caller, input) => tenants.createProject(caller, input),
     getProject: (caller, input) => tenants.getProject(caller, input),
+    updateProject: (caller, input) => tenants.updateProject(caller, input),
     listKeys: (caller, input) => tenants.listKeys(caller, input),
     createKey: (caller, input) => tenants.createKey(caller, input),
     revokeKey: (caller, input) => tenants.revokeKey(caller, input),
@@ -174,40 +191,51 @@ export function createControl(ports: ControlPorts): Control {
       scheduleRuns.close();
       await watch.close();
       // Their operations have ended or were let go of: what is left is tidying up.
-      await settledWithin(Promise.all([idlePauses.settled(), setWakes.settled(), scheduleRuns.settled()]), TIDY_MS);
+      const tidied = [
+        idlePauses.settled(),
+        setWakes.settled(),
+        scheduleRuns.settled(),
+        rolling.settled(),
+        collector.close(),
+      ];
+      await settledWithin(Promise.all(tidied), TIDY_MS);
     },
   };
 }
 
-interface Rounds {
+interface Duties {
   /** After each round of the reconciler. */
   dropOld(): Promise<void>;
   sample(): Promise<void>;
   /** Does what is due. */
   lookAtClock(): Promise<void>;
+  /** Points that are due, ends of marked commands, and what is to be collected. */
+  roll(): Promise<void>;
 }
 
-/** What runs by itself: the rounds of the reconciler, of the sampler, and of what is due at set times. */
+/** What runs by itself: the rounds of the reconciler, of the sampler, of what is due at set times, and of points. */
 class Watch {
   readonly #ports: ControlPorts;
   readonly #reconciler: Reconciler;
   readonly #driver: Driver;
-  readonly #rounds: Rounds;
+  readonly #duties: Duties;
   readonly #busy = new Set<Promise<unknown>>();
   #timer: NodeJS.Timeout | undefined;
-  readonly #sampling: Repeated;
-  readonly #clockwork: Repeated;
+  readonly #repeated: readonly Repeated[];
   #unsubscribe: readonly (() => void)[] = [];
 
-  constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver, rounds: Rounds) {
-    this.#rounds = rounds;
+  constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver, duties: Duties) {
+    this.#duties = duties;
     this.#ports = ports;
     this.#reconciler = reconciler;
     this.#driver = driver;
     const repeated = (everyMs: number, work: () => Promise<void>, failure: string) =>
       new Repeated(everyMs, work, (err) => ports.logger.warn({ err }, failure));
-    this.#sampling = repeated(SAMPLE_EVERY_MS, () => rounds.sample(), 'the sandboxes could not be sampled');
-    this.#clockwork = repeated(CLOCK_EVERY_MS, () => rounds.lookAtClock(), 'what is due could not be looked up');
+    this.#repeated = [
+      repeated(SAMPLE_EVERY_MS, () => duties.sample(), 'the sandboxes could not be sampled'),
+      repeated(CLOCK_EVERY_MS, () => duties.lookAtClock(), 'what is due could not be looked up'),
+      repeated(ROLL_EVERY_MS, () => duties.roll(), 'a round of points failed'),
+    ];
   }
 
   async start(): Promise<ReconcileReport | null> {
@@ -224,18 +252,17 @@ class Watch {
     this.#timer = setInterval(() => {
       // A round that is not over yet is this round.
       if (this.#busy.size > 0) return;
-      this.#inBackground(this.#reconciler.reconcile().then(() => this.#rounds.dropOld()));
+      this.#inBackground(this.#reconciler.reconcile().then(() => this.#duties.dropOld()));
     }, RECONCILE_EVERY_MS);
     this.#timer.unref();
-    this.#sampling.start();
-    this.#clockwork.start();
+    for (const repeated of this.#repeated) repeated.start();
     return report;
   }
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
-    const ended = [this.#sampling.stop(), this.#clockwork.stop()];
+    const ended = this.#repeated.map((repeated) => repeated.stop());
     await this.#driver.close(CLOSE_TIMEOUT_MS);
     await Promise.allSettled([...this.#busy, ...ended]);
   }

@@ -311,6 +311,7 @@ export class Driver {
         changes: { ...conclusion.changes, crash },
         points: conclusion.points,
         dropped: conclusion.dropped,
+        doomed: conclusion.doomed,
         at: new Date(clock.now()),
       }),
     );

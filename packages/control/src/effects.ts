@@ -1,17 +1,23 @@
 /** What each operation on one sandbox does: found out by `plan`, carried out on the node by `run`. */
-import { AppError, newId, type SnapshotId, type StartedLife, type TakenPoint } from '@space/core';
+import { AppError, gapLimitMs, newId, nextTime, type SnapshotId, type StartedLife, type TakenPoint } from '@space/core';
 import { succeeded } from './conclude.ts';
 import type { Effect, Plan } from './driver.ts';
 import type { ControlPorts } from './ports.ts';
 import type { OperationCause, RecordedSandbox, RecordedSnapshot, SnapshotCause, StartTimings } from './records.ts';
-import { findInTimeline, mortalPoints, newestInLine } from './timeline.ts';
+import { findInTimeline, mortalPoints, newestInLine, type PastPoint, policyFor } from './timeline.ts';
 
 type Label = Pick<RecordedSnapshot, 'name' | 'note'>;
-const UNLABELLED: Label = { name: null, note: null };
+type KeptLabel = Label & Pick<RecordedSnapshot, 'pinned'>;
+const UNLABELLED: KeptLabel = { name: null, note: null, pinned: false };
 
 /** A use came before the pause. */
 export class NotIdleError extends Error {
   override readonly name = 'NotIdleError';
+}
+
+/** It does not run, so there is no new point to take. */
+export class NotRunningError extends Error {
+  override readonly name = 'NotRunningError';
 }
 
 export class Effects {
@@ -71,14 +77,30 @@ export class Effects {
    * when the sandbox goes on.
    */
   snapshot(label: Label): Effect<RecordedSnapshot> {
+    const pinned = { ...label, pinned: true };
     return {
-      plan: async (seen) => (seen.settled === 'running' ? this.#planTaking(seen, 'snapshot', label) : { input: {} }),
+      plan: async (seen) => (seen.settled === 'running' ? this.#planTaking(seen, 'snapshot', pinned) : { input: {} }),
       run: async (begun, plan) => {
         if (plan.taking === undefined) {
           const labelled = await this.#labelHead(begun, label);
           return succeeded(labelled, { points: [labelled] });
         }
         const taken = await this.#take(begun, plan.taking);
+        return succeeded(taken, { changes: { head: taken.id }, points: [taken] });
+      },
+    };
+  }
+
+  /** A point that nobody asked for now. Throws `NotRunningError`, with nothing begun, when there is nothing to take it of. */
+  unasked(cause: 'rolling' | 'checkpoint', budgetMs?: number): Effect<RecordedSnapshot> {
+    return {
+      plan: async (seen) => {
+        if (seen.settled !== 'running') throw new NotRunningError();
+        const { input, ...rest } = await this.#planTaking(seen, cause);
+        return { ...rest, input: { ...input, cause } };
+      },
+      run: async (begun, plan) => {
+        const taken = await this.#take(begun, takenBy(plan), budgetMs);
         return succeeded(taken, { changes: { head: taken.id }, points: [taken] });
       },
     };
@@ -96,10 +118,10 @@ export class Effects {
   }
 
   /** The result is the point that holds the state before it. */
-  rewind(to: string, keepPresent: boolean): Effect<RecordedSnapshot | null> {
+  rewind(to: PastPoint, keepPresent: boolean): Effect<RecordedSnapshot | null> {
     return {
       plan: async (seen) => {
-        const target = await findInTimeline(this.#ports.records, seen, to);
+        const target = await findInTimeline(this.#ports, seen, to);
         const next = { from: target.id, generation: seen.generation + 1 };
         if (seen.settled !== 'running' || !keepPresent) return { input: next };
         const { taking, input } = await this.#planTaking(seen, 'rewind');
@@ -127,35 +149,42 @@ export class Effects {
     return {
       plan: async () => ({ input: {} }),
       run: async (begun) => {
-        const points = await mortalPoints(this.#ports.records, begun.id);
-        await this.#ports.node.destroy({ ...orderOf(begun), points });
-        return succeeded(undefined, { dropped: points });
+        const doomed = await mortalPoints(this.#ports.records, begun.id);
+        // There may be thousands: they are removed one by one, and nobody waits for it.
+        await this.#ports.node.destroy({ ...orderOf(begun), points: [] });
+        return succeeded(undefined, { doomed });
       },
     };
   }
 
-  async #planTaking(seen: RecordedSandbox, cause: SnapshotCause, label = UNLABELLED): Promise<Plan> {
+  async #planTaking(seen: RecordedSandbox, cause: SnapshotCause, label: KeptLabel = UNLABELLED): Promise<Plan> {
+    const { records, clock } = this.#ports;
+    const newest = await records.history.newest(seen.id);
+    const before = newest === null ? null : { timeMs: newest.timeMs, takenAtMs: newest.takenAt.getTime() };
     const taking: RecordedSnapshot = {
       id: newId('snapshot', this.#ports.chance),
       sandboxId: seen.id,
       projectId: seen.projectId,
       ...label,
       cause,
-      parent: await newestInLine(this.#ports.records, seen),
+      timeMs: nextTime(before, clock.now(), gapLimitMs(await policyFor(records, seen))),
+      parent: await newestInLine(records, seen),
       generation: seen.generation,
       template: seen.template,
       size: seen.size,
       vault: seen.vault,
       state: 'taking',
       badReason: null,
-      takenAt: new Date(this.#ports.clock.now()),
+      takenAt: new Date(clock.now()),
       timings: null,
+      changed: null,
     };
     return { input: { takes: taking.id }, taking };
   }
 
-  async #take(begun: RecordedSandbox, taking: RecordedSnapshot): Promise<RecordedSnapshot> {
-    return completed(taking, await this.#ports.node.snapshot({ ...orderOf(begun), snapshotId: taking.id }));
+  async #take(begun: RecordedSandbox, taking: RecordedSnapshot, budgetMs?: number): Promise<RecordedSnapshot> {
+    const order = { ...orderOf(begun), snapshotId: taking.id, ...(budgetMs === undefined ? {} : { budgetMs }) };
+    return completed(taking, await this.#ports.node.snapshot(order));
   }
 
   /** A point of another sandbox, from which this one was forked, holds none of what this one did since. */
@@ -180,6 +209,7 @@ export class Effects {
     const changes = {
       name: label.name ?? head.name,
       note: label.note ?? head.note,
+      pinned: true,
       cause: head.cause === 'pause' ? ('snapshot' as const) : head.cause,
     };
     await this.#ports.records.updateSnapshot(head.id, changes);
@@ -213,7 +243,7 @@ function completed(taking: RecordedSnapshot, point: TakenPoint): RecordedSnapsho
     frozenMs: toTenths(point.frozenMs),
     totalMs: toTenths(point.totalMs),
   };
-  return { ...taking, state: 'good', takenAt: new Date(point.takenAt), timings };
+  return { ...taking, state: 'good', takenAt: new Date(point.takenAt), timings, changed: point.changed };
 }
 
 /** A clock of the host tells no more. */

@@ -13,12 +13,14 @@ import type {
   Settled,
   SnapshotId,
 } from '@space/core';
+import type { RecordedSkip } from './history-records.ts';
 import type { OperationEnd, Outcome, RecordedSandbox, RecordedSnapshot } from './records.ts';
 
 export type EventKind =
   | `sandbox.${'created' | 'running' | 'paused' | 'crashed' | 'deleted'}`
   | 'snapshot.taken'
   | 'snapshot.deleted'
+  | 'snapshot.skipped'
   | 'operation.ended'
   | 'key.revoked';
 
@@ -101,6 +103,13 @@ export function eventOfDrop(
   at: Date,
 ): NewEvent {
   return { ...NOTHING, kind: 'snapshot.deleted', at, projectId, sandboxId, snapshotId: id };
+}
+
+export function eventOfSkip(
+  { id: sandboxId, projectId }: Pick<RecordedSandbox, 'id' | 'projectId'>,
+  { at, code: errorCode }: RecordedSkip,
+): NewEvent {
+  return { ...NOTHING, kind: 'snapshot.skipped', at, projectId, sandboxId, errorCode };
 }
 
 export function eventOfRevocation(organisationId: OrganisationId, apiKeyId: ApiKeyId, at: Date): NewEvent {

@@ -12,6 +12,7 @@ import {
   type SandboxId,
 } from '@space/core';
 import { Awake } from './awake.ts';
+import type { Checkpoints } from './checkpoints.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { IdempotentCalls } from './idempotency.ts';
 import { sendInput } from './input.ts';
@@ -24,8 +25,14 @@ export class GuestUseCases {
   readonly #sandboxes: LifecycleUseCases;
   readonly #awake: Awake;
   readonly #calls: IdempotentCalls;
+  readonly #checkpoints: Checkpoints;
 
-  constructor(machinery: Machinery, sandboxes: LifecycleUseCases, calls: IdempotentCalls) {
+  constructor(
+    machinery: Machinery,
+    sandboxes: LifecycleUseCases,
+    { calls, checkpoints }: { readonly calls: IdempotentCalls; readonly checkpoints: Checkpoints },
+  ) {
+    this.#checkpoints = checkpoints;
     this.#calls = calls;
     this.#machinery = machinery;
     this.#sandboxes = sandboxes;
@@ -79,10 +86,12 @@ export class GuestUseCases {
   /** A guest starts an id once: what a process of ours that died had started already is attached to. */
   #run(caller: GatedCaller, input: Input<'exec'>, processId: ProcessId): AsyncIterable<ProcessEvent> {
     const { ports } = this.#machinery;
+    const checkpoints = this.#checkpoints;
     return this.#awake.stream(caller, input.id, async function* (sandbox, signal) {
       // Before it is started, so that none is left out; one that then is not goes with the next look.
       if (input.keepAwake === true) await ports.records.addKeeper(sandbox.id, processId);
-      yield* startOrAttach(ports.node, sandbox.id, commandOf(sandbox, input, processId), signal);
+      const events = startOrAttach(ports.node, sandbox.id, commandOf(sandbox, input, processId), signal);
+      yield* input.checkpoint === true ? checkpoints.atEndOf(sandbox.id, events) : events;
     });
   }
 
@@ -141,6 +150,6 @@ export async function* startOrAttach(
 
 /** What the guest is asked to start. */
 export function commandOf(sandbox: RecordedSandbox, input: Input<'exec'>, processId: ProcessId): GuestCommand {
-  const { id: _, keepAwake: __, command = '', argv = [...SHELL_ARGV, command], env, ...rest } = input;
+  const { id: _, keepAwake: __, checkpoint: ___, command = '', argv = [...SHELL_ARGV, command], env, ...rest } = input;
   return { ...rest, processId, argv, env: { ...sandbox.env, ...env } };
 }

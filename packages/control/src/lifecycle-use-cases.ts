@@ -25,7 +25,7 @@ import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { findSandbox, findSnapshot } from './scope.ts';
-import { checkGood, findInTimeline, type Pins, supersededPausePoints } from './timeline.ts';
+import { checkGood, findInTimeline, type PastPoint, type Pins } from './timeline.ts';
 import { viewSandbox, viewSandboxDetail, viewSnapshot } from './views.ts';
 
 const DEFAULT_TEMPLATE = 'base';
@@ -58,7 +58,13 @@ export class LifecycleUseCases {
     const { projectId } = caller;
     const { pauseAfterMs } = input.idle ?? { pauseAfterMs: DEFAULT_PAUSE_AFTER_MS };
     const labels = { name: input.name ?? null, env: input.env ?? {}, metadata: input.metadata ?? {} };
-    const own = { projectId, ...labels, pauseAfterMs, wakeAt: dateOf(input.wakeAt) ?? null };
+    const own = {
+      projectId,
+      ...labels,
+      pauseAfterMs,
+      wakeAt: dateOf(input.wakeAt) ?? null,
+      snapshotPolicy: input.snapshots ?? {},
+    };
     if (input.snapshot !== undefined) {
       const snapshot = await this.#pinned(() => findSnapshot(this.#ports.records, projectId, input.snapshot ?? ''));
       const { template, size, vault, sandboxId, id } = snapshot;
@@ -82,12 +88,13 @@ export class LifecycleUseCases {
   }
 
   async updateSandbox(caller: GatedCaller, input: Input<'updateSandbox'>): Promise<Sandbox> {
-    const { id } = await this.find(caller, input.id);
+    const { id, snapshotPolicy } = await this.find(caller, input.id);
     const at = new Date(this.#ports.clock.now());
-    const { idle, wakeAt } = input;
+    const { idle, wakeAt, snapshots } = input;
     const changes = {
       ...(idle === undefined ? {} : { pauseAfterMs: idle.pauseAfterMs }),
       ...(wakeAt === undefined ? {} : { wakeAt: dateOf(wakeAt) }),
+      ...(snapshots === undefined ? {} : { snapshotPolicy: { ...snapshotPolicy, ...snapshots } }),
     };
     const changed = await this.#ports.records.updateSandbox(id, changes, at);
     if (changed === null) throw new AppError('not_found', `There is no sandbox "${input.id}".`);
@@ -102,20 +109,17 @@ export class LifecycleUseCases {
   async pauseSandbox(caller: GatedCaller, input: Input<'pauseSandbox'>): Promise<Sandbox> {
     const { id } = await this.find(caller, input.id);
     const { sandbox } = await this.#driver.perform(id, 'pause', this.#effects.pause(), caller);
-    await this.#dropSuperseded(id);
     return viewSandbox(sandbox);
   }
 
   /** The platform's own pause, when it is stopped: nobody asked for it. */
   async pauseUnasked(id: RecordedSandbox['id']): Promise<void> {
     await this.#driver.perform(id, 'pause', this.#effects.pause());
-    await this.#dropSuperseded(id);
   }
 
   /** The platform's pause of what nobody uses. Throws `NotIdleError`, with nothing begun, when it is not idle any more. */
   async pauseIdle(id: SandboxId, isIdle: (seen: RecordedSandbox) => boolean): Promise<void> {
     await this.#driver.perform(id, 'pause', this.#effects.pauseIdle(isIdle));
-    await this.#dropSuperseded(id);
   }
 
   async resumeSandbox(caller: GatedCaller, input: Input<'resumeSandbox'>): Promise<Sandbox> {
@@ -128,7 +132,6 @@ export class LifecycleUseCases {
     const { id } = await this.find(caller, input.id);
     const effect = this.#effects.snapshot({ name: input.name ?? null, note: input.note ?? null });
     const { result } = await this.#driver.perform(id, 'snapshot', effect, caller);
-    await this.#dropSuperseded(id);
     return viewSnapshot(present(result));
   }
 
@@ -140,7 +143,6 @@ export class LifecycleUseCases {
       this.#effects.rewind(input.to, input.keepPresent),
       caller,
     );
-    await this.#dropSuperseded(id);
     return { sandbox: viewSandbox(sandbox), kept: result ? viewSnapshot(result) : null };
   }
 
@@ -187,6 +189,7 @@ export class LifecycleUseCases {
       metadata: source.metadata,
       pauseAfterMs: source.pauseAfterMs,
       wakeAt: null,
+      snapshotPolicy: source.snapshotPolicy,
       forkedFrom: { sandboxId: point.sandboxId, snapshotId: point.id },
     };
     const births = ids.map(() => birth);
@@ -199,8 +202,12 @@ export class LifecycleUseCases {
   }
 
   /** Pinned. A past point is used as it is, and the source is not touched. */
-  async #forkPoint(source: RecordedSandbox, from: string | undefined, caller: GatedCaller): Promise<RecordedSnapshot> {
-    if (from !== undefined) return this.#pinned(() => findInTimeline(this.#ports.records, source, from));
+  async #forkPoint(
+    source: RecordedSandbox,
+    from: PastPoint | undefined,
+    caller: GatedCaller,
+  ): Promise<RecordedSnapshot> {
+    if (from !== undefined) return this.#pinned(() => findInTimeline(this.#ports, source, from));
     const { result } = await this.#driver.perform(source.id, 'fork', this.#effects.forkPoint(), caller);
     return this.#pinned(() => findSnapshot(this.#ports.records, source.projectId, present(result).id));
   }
@@ -223,26 +230,6 @@ export class LifecycleUseCases {
     const [born] = (await this.#nursery.bear([birth], caller)) as readonly [Born];
     if ('error' in born) throw born.error;
     return born.sandbox;
-  }
-
-  /** After an operation has ended well; that a point stays a while longer harms nobody, so failures are only logged. */
-  async #dropSuperseded(id: RecordedSandbox['id']): Promise<void> {
-    const { records, node, logger } = this.#ports;
-    try {
-      await this.#driver.exclusively(id, async () => {
-        const sandbox = await records.findSandbox(id);
-        if (sandbox === null || sandbox.operation !== null) return;
-        const idle = supersededPausePoints(sandbox, await records.snapshotsOf(id)).filter(
-          (point) => !this.#pins.has(point.id),
-        );
-        for (const point of idle) {
-          await node.deletePoint(point.vault, point.id);
-          await records.dropSnapshots([point.id], new Date(this.#ports.clock.now()));
-        }
-      });
-    } catch (err) {
-      logger.warn({ sandboxId: id, err }, 'a superseded pause point was not removed yet');
-    }
   }
 }
 

@@ -14,7 +14,7 @@ import {
   type SandboxId,
   type Settled,
 } from '@space/core';
-import { absentSandbox, concludeUnknown, inspectReal } from './conclude.ts';
+import { absentSandbox, concludeUnknown, inspectReal, NOTHING } from './conclude.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox, SandboxChanges } from './records.ts';
 import { retryUnavailable } from './retry.ts';
@@ -87,15 +87,15 @@ export class Reconciler {
     const orphan = await records.findSandbox(id);
     if (orphan?.operationId !== operationId) return false;
     const at = () => new Date(clock.now());
-    const points = operation === 'delete' ? await mortalPoints(records, orphan.id) : [];
+    const doomed = operation === 'delete' ? await mortalPoints(records, orphan.id) : [];
     if (operation === 'delete')
-      await node.destroy({ vault: orphan.vault, sandboxId: orphan.id, epoch: orphan.epoch, points });
+      await node.destroy({ vault: orphan.vault, sandboxId: orphan.id, epoch: orphan.epoch, points: [] });
     const inspected = await inspectReal(node, orphan);
     const ok = operation === 'delete' || inspected.real === 'running';
     const journal = await records.findOperation(operationId);
     const conclusion =
       operation === 'create' && ok
-        ? { changes: {}, points: [], dropped: [] }
+        ? NOTHING
         : await concludeUnknown(this.#ports, orphan, journal?.input ?? {}, inspected);
     const after = react(orphan, { kind: 'ended', operation, ok, real: inspected.real });
     const crash =
@@ -110,7 +110,8 @@ export class Reconciler {
       timings: null,
       changes: { ...conclusion.changes, crash },
       points: conclusion.points,
-      dropped: [...conclusion.dropped, ...points],
+      dropped: conclusion.dropped,
+      doomed: [...conclusion.doomed, ...doomed],
       at: at(),
     });
     logger.info({ sandboxId: orphan.id, operation, settled: after.settled }, 'an interrupted operation was ended');

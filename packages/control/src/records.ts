@@ -11,15 +11,18 @@
  * - what would pass a limit of its organisation does not begin (`limit_reached`): that is looked up and counted from what
  *   is recorded, in the transaction that begins it, so that nothing has to be given back;
  * - a snapshot is recorded as `taking` before the node is asked for it, so that nothing on a node is unknown here;
+ * - of an organisation's limits, a snapshot counts when it is named or pinned;
  * - the timeline stays connected: deleting a snapshot hands its children, forks and lives on to its parent.
  *
  * Trouble with the database is thrown as `unavailable`; the outcome of that call is then unknown.
  */
 import type {
+  Changed,
   ErrorCode,
   LifecycleState,
   Operation,
   OperationId,
+  PolicyChoice,
   ProcessId,
   ProjectId,
   SandboxId,
@@ -32,6 +35,7 @@ import type {
 import type { Asker, AuditRecords } from './audit-records.ts';
 import type { CallRecords } from './call-records.ts';
 import type { EventRecords } from './event-records.ts';
+import type { HistoryRecords } from './history-records.ts';
 import type { ScheduleRecords } from './schedule-records.ts';
 import type { TenantRecords } from './tenant-records.ts';
 
@@ -50,6 +54,8 @@ export interface RecordedSandbox extends LifecycleState {
   readonly keepers: readonly ProcessId[];
   /** When it is to be woken, until it has been. */
   readonly wakeAt: Date | null;
+  /** What it says itself of when it is snapshotted, and how long the points stay. */
+  readonly snapshotPolicy: PolicyChoice;
   /** Of the operation in flight; null at rest. */
   readonly operationId: OperationId | null;
   readonly epoch: number;
@@ -90,6 +96,7 @@ export interface NewSandbox
     | 'metadata'
     | 'pauseAfterMs'
     | 'wakeAt'
+    | 'snapshotPolicy'
     | 'forkedFrom'
   > {
   readonly operationId: OperationId;
@@ -98,8 +105,11 @@ export interface NewSandbox
   readonly at: Date;
 }
 
-/** The call that took it; `rewind`: it holds the state that a rewind left. */
-export type SnapshotCause = 'snapshot' | 'pause' | 'fork' | 'rewind';
+/**
+ * What it was taken for; `rewind`: it holds the state that a rewind left; `rolling`: by the schedule; `checkpoint`: at the end
+ * of a command that was marked so.
+ */
+export type SnapshotCause = 'snapshot' | 'pause' | 'fork' | 'rewind' | 'rolling' | 'checkpoint';
 
 export interface RecordedSnapshot {
   readonly id: SnapshotId;
@@ -110,6 +120,10 @@ export interface RecordedSnapshot {
   readonly name: string | null;
   readonly note: string | null;
   readonly cause: SnapshotCause;
+  /** Whether it stays whatever the retention says, as a named one does. */
+  readonly pinned: boolean;
+  /** Its place in the time of its sandbox, in which no two are of one instant; see `sandboxTime`. */
+  readonly timeMs: number;
   /** The point before it in the timeline. */
   readonly parent: SnapshotId | null;
   readonly generation: number;
@@ -121,6 +135,8 @@ export interface RecordedSnapshot {
   readonly badReason: string | null;
   readonly takenAt: Date;
   readonly timings: SnapshotTimings | null;
+  /** Since the one before it; null: not known. */
+  readonly changed: Changed | null;
 }
 
 /** As the node measured them; see `TakenPoint`. */
@@ -163,7 +179,7 @@ export interface OperationInput {
   readonly cause?: OperationCause;
 }
 
-export type OperationCause = 'idle' | 'wake_at' | 'schedule';
+export type OperationCause = 'idle' | 'wake_at' | 'schedule' | 'rolling' | 'checkpoint';
 
 /** `interrupted`: its process died; ended later by what was real. */
 export type Outcome = 'ok' | 'failed' | 'superseded' | 'interrupted';
@@ -191,6 +207,8 @@ export interface OperationEnd {
   /** Snapshots as they are now (also the one that was `taking`). */
   readonly points: readonly RecordedSnapshot[];
   readonly dropped: readonly SnapshotId[];
+  /** Dropped, and still to be removed from their vault. */
+  readonly doomed: readonly SnapshotId[];
   readonly at: Date;
 }
 
@@ -239,7 +257,7 @@ export interface Records {
   /** What its owner may change at any time; null: it is deleted, or never was. */
   updateSandbox(
     id: SandboxId,
-    changes: Partial<Pick<RecordedSandbox, 'pauseAfterMs' | 'wakeAt'>>,
+    changes: Partial<Pick<RecordedSandbox, 'pauseAfterMs' | 'wakeAt' | 'snapshotPolicy'>>,
     at: Date,
   ): Promise<RecordedSandbox | null>;
   /** Of what is not deleted; nothing else of it changes. */
@@ -278,11 +296,14 @@ export interface Records {
   listSnapshots(
     page: PageRequest & ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId }),
   ): Promise<Page<RecordedSnapshot>>;
-  /** Name, note, cause, state; false when it does not exist. Throws `name_taken`. */
+  /**
+   * Null when it does not exist, or is still being taken. Throws `name_taken`, and `limit_reached` when it would count from
+   * now on.
+   */
   updateSnapshot(
     id: SnapshotId,
-    changes: Partial<Pick<RecordedSnapshot, 'name' | 'note' | 'cause' | 'state' | 'badReason'>>,
-  ): Promise<boolean>;
+    changes: Partial<Pick<RecordedSnapshot, 'name' | 'note' | 'cause' | 'pinned' | 'state' | 'badReason'>>,
+  ): Promise<RecordedSnapshot | null>;
   /** Idempotent. */
   dropSnapshots(ids: readonly SnapshotId[], at: Date): Promise<void>;
 
@@ -291,8 +312,14 @@ export interface Records {
   readonly audit: AuditRecords;
   readonly events: EventRecords;
   readonly schedules: ScheduleRecords;
+  readonly history: HistoryRecords;
   /** Of the pool of connections, as it is now. */
   load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   /** Throws `unavailable` when the database does not answer. */
   ping(): Promise<void>;
+}
+
+/** Whether it counts among what the organisation may have. */
+export function countsAsKept({ name, pinned }: Pick<RecordedSnapshot, 'name' | 'pinned'>): boolean {
+  return pinned || name !== null;
 }

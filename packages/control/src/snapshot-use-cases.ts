@@ -8,12 +8,18 @@ import {
   type Snapshot,
   type SnapshotList,
   type TemplateList,
+  type Timeline,
 } from '@space/contract';
 import { AppError, asAppError } from '@space/core';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
+import { decodeCursor } from './page.ts';
 import type { RecordedSnapshot } from './records.ts';
 import { findSnapshot } from './scope.ts';
+import { policyFor } from './timeline.ts';
 import { viewSnapshot } from './views.ts';
+
+/** Of one page of a timeline. */
+const MAX_SKIPS = 100;
 
 export class SnapshotUseCases {
   readonly #machinery: Machinery;
@@ -24,11 +30,38 @@ export class SnapshotUseCases {
     this.#sandboxes = sandboxes;
   }
 
-  async getTimeline(caller: Caller, { id, limit, cursor }: Input<'getTimeline'>): Promise<SnapshotList> {
+  async getTimeline(caller: Caller, { id, limit, cursor }: Input<'getTimeline'>): Promise<Timeline> {
+    const { records } = this.#machinery.ports;
     const sandbox = await this.#sandboxes.find(caller, id);
     const page = { limit, ...(cursor === undefined ? {} : { cursor }), sandboxId: sandbox.id };
-    const { items, next } = await this.#machinery.ports.records.listSnapshots(page);
-    return { snapshots: items.map(viewSnapshot), nextCursor: next };
+    const { items, next } = await records.listSnapshots(page);
+    const forks = await records.history.forksFrom(
+      sandbox.projectId,
+      items.map((point) => point.id),
+    );
+    const until = cursor === undefined ? null : decodeCursor(cursor).at;
+    const after = next === null ? null : (items.at(-1)?.takenAt ?? null);
+    const skipped = await records.history.skips(sandbox, { after, until }, MAX_SKIPS);
+    const { retention, ...policy } = await policyFor(records, sandbox);
+    return {
+      snapshots: items.map(viewSnapshot),
+      forks: [...forks],
+      skipped: skipped.map(({ at, code }) => ({ at: at.toISOString(), code })),
+      policy: { ...policy, retention: [...retention] },
+      nextCursor: next,
+    };
+  }
+
+  async updateSnapshot({ projectId }: Caller, { id, ...changes }: Input<'updateSnapshot'>): Promise<Snapshot> {
+    const { records } = this.#machinery.ports;
+    const snapshot = await findSnapshot(records, projectId, id);
+    const owner = await records.findSandbox(snapshot.sandboxId);
+    if (changes.name === null && owner?.settled === 'deleted') {
+      throw new AppError('wrong_state', 'Its sandbox is deleted: only its name keeps it. Delete it to be rid of it.');
+    }
+    const changed = await records.updateSnapshot(snapshot.id, changes);
+    if (changed === null) throw new AppError('not_found', `There is no snapshot "${id}".`);
+    return viewSnapshot(changed);
   }
 
   async listSnapshots({ projectId }: Caller, input: Input<'listSnapshots'>): Promise<SnapshotList> {

@@ -6,7 +6,7 @@
  *   its organisation.
  * - A revoked key stays, and never works again. An organisation that has an admin key of all its projects keeps one.
  */
-import type { ApiKeyId, Limits, OrganisationId, ProjectId, Role, Usage } from '@space/core';
+import type { ApiKeyId, Limits, OrganisationId, PolicyChoice, ProjectId, Role, Usage } from '@space/core';
 import type { Page, PageRequest } from './records.ts';
 
 export interface RecordedOrganisation {
@@ -22,6 +22,8 @@ export interface RecordedProject {
   readonly id: ProjectId;
   readonly organisationId: OrganisationId;
   readonly name: string;
+  /** Of its sandboxes that do not say it themselves. */
+  readonly snapshotPolicy: PolicyChoice;
   readonly createdAt: Date;
 }
 
@@ -54,6 +56,10 @@ export interface TenantRecords {
   addProject(project: RecordedProject): Promise<void>;
   findProject(organisationId: OrganisationId, id: ProjectId): Promise<RecordedProject | null>;
   findProjectByName(organisationId: OrganisationId, name: string): Promise<RecordedProject | null>;
+  /** Null: there is none. */
+  updateProject(id: ProjectId, changes: Pick<RecordedProject, 'snapshotPolicy'>): Promise<RecordedProject | null>;
+  /** Of the projects that have any. */
+  snapshotPolicies(): Promise<ReadonlyMap<ProjectId, PolicyChoice>>;
   /** The one that was made with the organisation. */
   firstProject(organisationId: OrganisationId): Promise<RecordedProject | null>;
   /** Newest first; all, or only one. */

@@ -38,13 +38,28 @@ export class TenantUseCases {
   async createProject({ principal }: Caller, { name }: Input<'createProject'>): Promise<Project> {
     const { chance, clock, records } = this.#ports;
     const { organisationId } = principal;
-    const project = { id: newId('project', chance), organisationId, name, createdAt: new Date(clock.now()) };
+    const project = {
+      id: newId('project', chance),
+      organisationId,
+      name,
+      snapshotPolicy: {},
+      createdAt: new Date(clock.now()),
+    };
     await records.tenants.addProject(project);
     return viewProject(project);
   }
 
   async getProject({ principal }: Caller, { id }: Input<'getProject'>): Promise<Project> {
     return viewProject(await findProject(this.#ports.records.tenants, principal, id));
+  }
+
+  async updateProject({ principal }: Caller, { id, snapshots }: Input<'updateProject'>): Promise<Project> {
+    const { tenants } = this.#ports.records;
+    const project = await findProject(tenants, principal, id);
+    const snapshotPolicy = { ...project.snapshotPolicy, ...snapshots };
+    const changed = await tenants.updateProject(project.id, { snapshotPolicy });
+    if (changed === null) throw new AppError('not_found', `There is no project "${id}".`);
+    return viewProject(changed);
   }
 
   async listKeys({ principal }: Caller, input: Input<'listKeys'>): Promise<ApiKeyList> {
@@ -103,7 +118,13 @@ export class TenantUseCases {
     const createdAt = new Date(clock.now());
     const organisation = { id: newId('organisation', chance), name, operator: false, limits: NO_LIMITS, createdAt };
     const { id: organisationId } = organisation;
-    const project: RecordedProject = { id: newId('project', chance), organisationId, name: FIRST_PROJECT, createdAt };
+    const project: RecordedProject = {
+      id: newId('project', chance),
+      organisationId,
+      name: FIRST_PROJECT,
+      snapshotPolicy: {},
+      createdAt,
+    };
     const minted = mintKey(this.#ports, { organisationId, projectId: null, name: null, roles: ['admin'] });
     await records.tenants.addOrganisation(organisation, project, minted.record);
     return {

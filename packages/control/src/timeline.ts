@@ -9,11 +9,11 @@
  *   fork             └── F              origin of the fork = D
  * ```
  *
- * A **pause point** (cause `pause`, unnamed) is listed and kept only while it is the head of its sandbox: a later pause,
- * snapshot or rewind supersedes it, and then it is deleted. Naming it, taking a snapshot of the paused sandbox, or
- * rewinding from it keeps it.
+ * Every point has its place in the sandbox's own time, in which none comes before an earlier one: so the tip of a line is
+ * its newest point, whatever the clock said.
  */
-import { AppError, type SandboxId, type SnapshotId } from '@space/core';
+import { AppError, policyOf, type SandboxId, type SnapshotId, type SnapshotPolicy } from '@space/core';
+import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox, RecordedSnapshot, Records } from './records.ts';
 import { findSnapshot } from './scope.ts';
 
@@ -27,38 +27,59 @@ export function checkGood(snapshot: RecordedSnapshot): void {
 }
 
 /** The newest point of the line that the sandbox is on, which the next one follows; null: it has none. */
-export async function newestInLine(records: Records, sandbox: RecordedSandbox): Promise<SnapshotId | null> {
-  return tipOf(sandbox, await records.snapshotsOf(sandbox.id))?.id ?? sandbox.head;
+export async function newestInLine({ history }: Records, sandbox: RecordedSandbox): Promise<SnapshotId | null> {
+  return (await history.tip(sandbox.id, sandbox.generation))?.id ?? sandbox.head;
 }
 
-/** The point of the present generation that no other follows. By links, not by time: a clock can be set back. */
-function tipOf(sandbox: RecordedSandbox, own: readonly RecordedSnapshot[]): RecordedSnapshot | undefined {
-  const line = own.filter((point) => point.state === 'good' && point.generation === sandbox.generation);
-  const followed = new Set(line.map((point) => point.parent));
-  return line.findLast((point) => !followed.has(point.id));
+/** The policy that holds for the sandbox now. */
+export async function policyFor(records: Records, sandbox: RecordedSandbox): Promise<SnapshotPolicy> {
+  const ofProjects = await records.tenants.snapshotPolicies();
+  return policyOf(sandbox.snapshotPolicy, ofProjects.get(sandbox.projectId) ?? {});
 }
+
+/** A past point as a caller names it; see `pastPoint` of the contract. */
+export type PastPoint = string | { readonly at: string } | { readonly agoMs: number };
 
 /** The snapshot, which must be a point of the sandbox's timeline: its own, or of a line that it inherited. */
 export async function findInTimeline(
-  records: Records,
+  { records, clock }: Pick<ControlPorts, 'records' | 'clock'>,
   sandbox: RecordedSandbox,
-  reference: string,
+  wanted: PastPoint,
 ): Promise<RecordedSnapshot> {
-  const snapshot = await findSnapshot(records, sandbox.projectId, reference);
+  if (typeof wanted !== 'string') {
+    return findAt(records, sandbox, new Date('at' in wanted ? wanted.at : clock.now() - wanted.agoMs), clock.now());
+  }
+  const snapshot = await findSnapshot(records, sandbox.projectId, wanted);
   if (snapshot.sandboxId !== sandbox.id && !(await isInherited(records, sandbox, snapshot))) {
-    throw new AppError('not_found', `The snapshot "${reference}" is not in the timeline of ${sandbox.id}.`);
+    throw new AppError('not_found', `The snapshot "${wanted}" is not in the timeline of ${sandbox.id}.`);
   }
   checkGood(snapshot);
   return snapshot;
 }
 
-async function isInherited(records: Records, sandbox: RecordedSandbox, wanted: RecordedSnapshot): Promise<boolean> {
+/** The newest point at a time, whichever line it is on; before the sandbox was, that of the line which it inherited. */
+async function findAt(records: Records, sandbox: RecordedSandbox, at: Date, nowMs: number): Promise<RecordedSnapshot> {
+  if (at.getTime() > nowMs) throw new AppError('bad_request', `${at.toISOString()} is not past yet.`);
+  const own = await records.history.newestAt(sandbox.id, at);
+  if (own !== null) return own;
+  for await (const point of inherited(records, sandbox)) {
+    if (point.takenAt <= at && point.state === 'good') return point;
+  }
+  throw new AppError('not_found', `There is no snapshot of ${sandbox.id} from ${at.toISOString()} or before.`);
+}
+
+async function* inherited(records: Records, sandbox: RecordedSandbox): AsyncGenerator<RecordedSnapshot, void> {
   let at = sandbox.origin;
   for (let steps = 0; at !== null && steps < MAX_INHERITED; steps++) {
-    if (at === wanted.id) return true;
     const point: RecordedSnapshot | null = await records.findSnapshot(at);
-    at = point?.parent ?? null;
+    if (point === null) return;
+    yield point;
+    at = point.parent;
   }
+}
+
+async function isInherited(records: Records, sandbox: RecordedSandbox, wanted: RecordedSnapshot): Promise<boolean> {
+  for await (const point of inherited(records, sandbox)) if (point.id === wanted.id) return true;
   return false;
 }
 
@@ -89,22 +110,6 @@ export class Pins {
   has(id: SnapshotId): boolean {
     return this.#counts.has(id);
   }
-}
-
-/** Which of a sandbox's points nothing needs any longer. */
-export function supersededPausePoints(
-  sandbox: RecordedSandbox,
-  own: readonly RecordedSnapshot[],
-): readonly RecordedSnapshot[] {
-  const tip = tipOf(sandbox, own);
-  return own.filter(
-    (point) =>
-      point.cause === 'pause' &&
-      point.state === 'good' &&
-      point.name === null &&
-      point.id !== sandbox.head &&
-      point.id !== tip?.id,
-  );
 }
 
 /** The points that go with a sandbox: named ones stay, unless nobody was ever told of them. */

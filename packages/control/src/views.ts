@@ -12,7 +12,7 @@ import type {
   Snapshot,
 } from '@space/contract';
 import { signalNameOf } from '@space/contract';
-import { AppError, ERRORS, statusOf } from '@space/core';
+import { AppError, ERRORS, type PolicyChoice, statusOf } from '@space/core';
 import type { RecordedAudit } from './audit-records.ts';
 import type { RecordedEvent } from './event-records.ts';
 import type { Outcome, RecordedOperation, RecordedSandbox, RecordedSnapshot } from './records.ts';
@@ -22,7 +22,8 @@ import type { RecordedApiKey, RecordedOrganisation, RecordedProject } from './te
 export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
   const status = statusOf(sandbox);
   if (status === 'deleted') throw new AppError('not_found', `There is no sandbox "${sandbox.id}".`);
-  const { id, name, template, size, generation, head, forkedFrom, metadata, crash, pauseAfterMs, wakeAt } = sandbox;
+  const { id, name, template, size, generation, head, forkedFrom, metadata, crash } = sandbox;
+  const { pauseAfterMs, wakeAt, snapshotPolicy } = sandbox;
   return {
     id,
     name,
@@ -35,6 +36,7 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
     metadata,
     idle: { pauseAfterMs },
     wakeAt: wakeAt?.toISOString() ?? null,
+    snapshots: viewPolicyChoice(snapshotPolicy),
     createdAt: sandbox.createdAt.toISOString(),
     updatedAt: sandbox.updatedAt.toISOString(),
     crash: crash === null || status !== 'crashed' ? null : { detail: crash.detail, at: crash.at.toISOString() },
@@ -46,18 +48,21 @@ export function viewSandboxDetail(sandbox: RecordedSandbox): SandboxDetail {
 }
 
 export function viewSnapshot(snapshot: RecordedSnapshot): Snapshot {
-  const { id, sandboxId, name, note, cause, parent, generation, template, state, badReason, timings } = snapshot;
-  if (state === 'taking') throw new AppError('not_found', `There is no snapshot "${id}".`);
-  const takenAt = snapshot.takenAt.toISOString();
-  return { id, sandboxId, name, note, cause, parent, generation, template, takenAt, state, badReason, timings };
+  const { projectId: _, size: __, vault: ___, timeMs: ____, state, takenAt, ...shown } = snapshot;
+  if (state === 'taking') throw new AppError('not_found', `There is no snapshot "${snapshot.id}".`);
+  return { ...shown, state, takenAt: takenAt.toISOString() };
+}
+
+function viewPolicyChoice({ everyMs, budgetMs, retention }: PolicyChoice): Sandbox['snapshots'] {
+  return { everyMs: everyMs ?? null, budgetMs: budgetMs ?? null, retention: retention ? [...retention] : null };
 }
 
 export function viewOrganisation({ id, name, limits, operator, createdAt }: RecordedOrganisation): Organisation {
   return { id, name, limits, operator, createdAt: createdAt.toISOString() };
 }
 
-export function viewProject({ id, name, createdAt }: RecordedProject): Project {
-  return { id, name, createdAt: createdAt.toISOString() };
+export function viewProject({ id, name, snapshotPolicy, createdAt }: RecordedProject): Project {
+  return { id, name, createdAt: createdAt.toISOString(), snapshots: viewPolicyChoice(snapshotPolicy) };
 }
 
 export function viewApiKey({ id, name, prefix, roles, projectId, createdAt, revokedAt }: RecordedApiKey): ApiKey {

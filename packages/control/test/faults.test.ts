@@ -292,6 +292,7 @@ describe('a restart', () => {
       changes: {},
       points: [],
       dropped: [],
+      doomed: [],
       at,
     });
     await world.newControl().start();

@@ -1,12 +1,12 @@
 /** The pauses of idle sandboxes, under a clock that the test turns: nothing here waits for time to pass. */
-import { AppError, DEFAULT_ORGANISATION, DEFAULT_PROJECT, newId, type ProcessEvent, type SandboxId } from '@space/core';
+import { AppError, type ProcessEvent, type SandboxId } from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
 import { Nursery } from '../src/birth.ts';
+import { Checkpoints } from '../src/checkpoints.ts';
 import { Driver } from '../src/driver.ts';
 import { Effects } from '../src/effects.ts';
 import { FileUseCases } from '../src/file-use-cases.ts';
-import type { GatedCaller } from '../src/gated-caller.ts';
 import { GuestUseCases } from '../src/guest-use-cases.ts';
 import { IdempotentCalls } from '../src/idempotency.ts';
 import { IdlePauses } from '../src/idle-pauses.ts';
@@ -39,23 +39,13 @@ class Idle extends World {
     activity: new ActivityLog(this.#ports.clock),
   };
   readonly sandboxes = new LifecycleUseCases(this.#machinery);
-  readonly guests = new GuestUseCases(
-    this.#machinery,
-    this.sandboxes,
-    new IdempotentCalls(this.#ports, async () => undefined),
-  );
+  readonly guests = new GuestUseCases(this.#machinery, this.sandboxes, {
+    calls: new IdempotentCalls(this.#ports, async () => undefined),
+    checkpoints: new Checkpoints(this.#machinery),
+  });
   readonly files = new FileUseCases(this.#machinery, this.sandboxes);
   readonly #sampler = new Sampler(this.#ports);
   readonly #pauses = new IdlePauses(this.#machinery, this.sandboxes);
-
-  gated(): GatedCaller {
-    const caller = this.caller();
-    const { apiKeyId } = caller.principal;
-    const tenant = { organisationId: DEFAULT_ORGANISATION, projectId: DEFAULT_PROJECT };
-    const call = { action: 'sandbox.use', call: 'exec', target: null } as const;
-    const auditId = newId('audit', this.chance);
-    return { ...caller, asker: { ...tenant, ...call, auditId, apiKeyId, requestId: 'req' } };
-  }
 
   async make(input: Parameters<World['create']>[0] = QUICK): Promise<SandboxId> {
     return (await this.sandboxes.createSandbox(this.gated(), input)).id as SandboxId;

@@ -1,4 +1,5 @@
 import { callsSuite } from './calls-suite.ts';
+import { historySuite } from './history-suite.ts';
 import { MemoryRecords } from './memory-records.ts';
 import { recordsSuite } from './records-suite.ts';
 import { schedulesSuite } from './schedules-suite.ts';
@@ -6,5 +7,6 @@ import { tenantsSuite } from './tenants-suite.ts';
 
 recordsSuite('in memory', async () => new MemoryRecords());
 tenantsSuite('in memory', async () => new MemoryRecords());
+historySuite('in memory', async () => new MemoryRecords());
 callsSuite('in memory', async () => new MemoryRecords());
 schedulesSuite('in memory', async () => new MemoryRecords());

@@ -20,21 +20,23 @@ import {
 import type { Asker } from '../src/audit-records.ts';
 import { eventOfDrop, eventsOfEnd, eventsOfSettling } from '../src/event-records.ts';
 import { paginate } from '../src/page.ts';
-import type {
-  Finding,
-  NewSandbox,
-  OperationBegin,
-  OperationEnd,
-  Page,
-  PageRequest,
-  RecordedOperation,
-  RecordedSandbox,
-  RecordedSnapshot,
-  Records,
+import {
+  countsAsKept,
+  type Finding,
+  type NewSandbox,
+  type OperationBegin,
+  type OperationEnd,
+  type Page,
+  type PageRequest,
+  type RecordedOperation,
+  type RecordedSandbox,
+  type RecordedSnapshot,
+  type Records,
 } from '../src/records.ts';
 import { MemoryAudit } from './memory-audit.ts';
 import { MemoryCalls } from './memory-calls.ts';
 import { MemoryEvents } from './memory-events.ts';
+import { MemoryHistory } from './memory-history.ts';
 import { MemorySchedules } from './memory-schedules.ts';
 import { MemoryTenants } from './memory-tenants.ts';
 
@@ -53,6 +55,14 @@ export class MemoryRecords implements Records {
     () => this.#turn(),
     (id) => (this.#sandboxes.get(id)?.settled ?? 'deleted') !== 'deleted',
   );
+  readonly history = new MemoryHistory({
+    sandboxes: this.#sandboxes,
+    snapshots: this.#snapshots,
+    operations: this.#operations,
+    turn: () => this.#turn(),
+    drop: (id, at) => this.#drop(id, at),
+    tell: (events) => this.events.put(events),
+  });
   readonly calls = new MemoryCalls(() => this.#turn());
   readonly audit = new MemoryAudit(
     () => this.#turn(),
@@ -140,7 +150,7 @@ export class MemoryRecords implements Records {
     const now = this.#sandboxes.get(seen.id);
     if (now?.epoch !== seen.epoch || now.settled !== seen.settled || now.operationId !== seen.operationId) return null;
     if (taking !== null) this.#checkSnapshotName(taking);
-    this.#reserve(now.projectId, addedBy(begin.operation, now.settled, taking !== null && isCounted(taking)), {
+    this.#reserve(now.projectId, addedBy(begin.operation, now.settled, taking !== null && countsAsKept(taking)), {
       running: 1,
       memoryMib: now.size.memoryMib,
       snapshots: 1,
@@ -187,6 +197,7 @@ export class MemoryRecords implements Records {
     this.#endJournal(end);
     for (const point of end.points) this.#snapshots.set(point.id, point);
     for (const id of end.dropped) this.#drop(id, end.at);
+    this.history.put(end.doomed, end.at);
     return this.#sandboxes.get(after.id) ?? after;
   }
 
@@ -290,13 +301,18 @@ export class MemoryRecords implements Records {
     return paginate(all, page, (snapshot) => snapshot.takenAt);
   }
 
-  async updateSnapshot(id: SnapshotId, changes: Parameters<Records['updateSnapshot']>[1]): Promise<boolean> {
+  async updateSnapshot(
+    id: SnapshotId,
+    changes: Parameters<Records['updateSnapshot']>[1],
+  ): Promise<RecordedSnapshot | null> {
     await this.#turn();
     const now = this.#snapshots.get(id);
-    if (now === undefined) return false;
-    this.#checkSnapshotName({ ...now, name: changes.name ?? null });
-    this.#snapshots.set(id, { ...now, ...changes });
-    return true;
+    if (now === undefined || now.state === 'taking') return null;
+    const after = { ...now, ...changes };
+    this.#checkSnapshotName(after);
+    if (countsAsKept(after) && !countsAsKept(now)) this.#reserve(now.projectId, ['snapshots'], { snapshots: 1 });
+    this.#snapshots.set(id, after);
+    return after;
   }
 
   async dropSnapshots(ids: readonly SnapshotId[], at: Date): Promise<void> {
@@ -335,7 +351,7 @@ export class MemoryRecords implements Records {
       sandboxes: own.length,
       running: running.length,
       memoryMib: running.reduce((sum, { size }) => sum + size.memoryMib, 0),
-      snapshots: [...this.#snapshots.values()].filter((one) => isOwn(one.projectId) && isCounted(one)).length,
+      snapshots: [...this.#snapshots.values()].filter((one) => isOwn(one.projectId) && countsAsKept(one)).length,
     };
   }
 
@@ -343,7 +359,7 @@ export class MemoryRecords implements Records {
     const gone = this.#snapshots.get(id);
     if (gone === undefined) return;
     this.#snapshots.delete(id);
-    if (gone.state !== 'taking' && isCounted(gone)) this.events.put([eventOfDrop(gone, at)]);
+    if (gone.state !== 'taking') this.events.put([eventOfDrop(gone, at)]);
     for (const child of this.#snapshots.values()) {
       if (child.parent === id) this.#snapshots.set(child.id, { ...child, parent: gone.parent });
     }
@@ -389,10 +405,6 @@ export class MemoryRecords implements Records {
 }
 
 type EndOfJournal = Pick<OperationEnd, 'operationId' | 'outcome' | 'errorCode' | 'timings' | 'at'>;
-
-function isCounted({ cause, name }: RecordedSnapshot): boolean {
-  return cause !== 'pause' || name !== null;
-}
 
 type Named = Pick<RecordedSandbox, 'name' | 'projectId'>;
 

@@ -47,7 +47,13 @@ export class MemoryTenants implements TenantRecords {
       createdAt: BEGINNING,
     };
     this.#organisations.set(organisation.id, organisation);
-    const project = { id: DEFAULT_PROJECT, organisationId: organisation.id, name: 'default', createdAt: BEGINNING };
+    const project = {
+      id: DEFAULT_PROJECT,
+      organisationId: organisation.id,
+      name: 'default',
+      snapshotPolicy: {},
+      createdAt: BEGINNING,
+    };
     this.#projects.set(project.id, project);
   }
 
@@ -99,6 +105,20 @@ export class MemoryTenants implements TenantRecords {
   async findProject(organisationId: OrganisationId, id: ProjectId) {
     await this.#turn();
     return this.#projectsOf(organisationId).find((one) => one.id === id) ?? null;
+  }
+
+  async updateProject(id: ProjectId, changes: Pick<RecordedProject, 'snapshotPolicy'>) {
+    await this.#turn();
+    const now = this.#projects.get(id);
+    if (now === undefined) return null;
+    const after = { ...now, ...changes };
+    this.#projects.set(id, after);
+    return after;
+  }
+
+  async snapshotPolicies() {
+    await this.#turn();
+    return new Map([...this.#projects.values()].map(({ id, snapshotPolicy }) => [id, snapshotPolicy]));
   }
 
   async findProjectByName(organisationId: OrganisationId, name: string) {

@@ -29,9 +29,9 @@ const sandboxId = () => newId('sandbox', chance);
 const snapshotId = () => newId('snapshot', chance);
 const operationId = () => newId('operation', chance);
 let clockMs = 1_700_000_000_000;
-const tick = () => new Date(clockMs++);
+export const tick = () => new Date(clockMs++);
 
-function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
+export function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
   return {
     id: sandboxId(),
     projectId: DEFAULT_PROJECT,
@@ -43,6 +43,7 @@ function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
     metadata: { team: 'x' },
     pauseAfterMs: 600_000,
     wakeAt: null,
+    snapshotPolicy: {},
     forkedFrom: null,
     operationId: operationId(),
     by: null,
@@ -63,7 +64,7 @@ function asker(requestId: string): Asker {
   };
 }
 
-function newSnapshot(owner: SandboxId, changes: Partial<RecordedSnapshot> = {}): RecordedSnapshot {
+export function newSnapshot(owner: SandboxId, changes: Partial<RecordedSnapshot> = {}): RecordedSnapshot {
   return {
     id: snapshotId(),
     sandboxId: owner,
@@ -71,6 +72,8 @@ function newSnapshot(owner: SandboxId, changes: Partial<RecordedSnapshot> = {}):
     name: null,
     note: null,
     cause: 'snapshot',
+    pinned: true,
+    timeMs: clockMs,
     parent: null,
     generation: 1,
     template: 'base',
@@ -80,15 +83,20 @@ function newSnapshot(owner: SandboxId, changes: Partial<RecordedSnapshot> = {}):
     badReason: null,
     takenAt: tick(),
     timings: { stoppedMs: 1.5, frozenMs: 2, totalMs: 3 },
+    changed: { diskBytes: 4096, memoryBytes: 8192 },
     ...changes,
   };
 }
 
-function beginOf(seen: RecordedSandbox, operation: Operation, changes: Partial<OperationBegin> = {}): OperationBegin {
+export function beginOf(
+  seen: RecordedSandbox,
+  operation: Operation,
+  changes: Partial<OperationBegin> = {},
+): OperationBegin {
   return { seen, operation, operationId: operationId(), input: {}, taking: null, by: null, at: tick(), ...changes };
 }
 
-function endOf(begun: RecordedSandbox, changes: Partial<OperationEnd> = {}): OperationEnd {
+export function endOf(begun: RecordedSandbox, changes: Partial<OperationEnd> = {}): OperationEnd {
   if (begun.operationId === null) throw new Error('nothing is in flight');
   return {
     sandboxId: begun.id,
@@ -101,12 +109,13 @@ function endOf(begun: RecordedSandbox, changes: Partial<OperationEnd> = {}): Ope
     changes: {},
     points: [],
     dropped: [],
+    doomed: [],
     at: tick(),
     ...changes,
   };
 }
 
-function sure<T>(value: T | null | undefined): T {
+export function sure<T>(value: T | null | undefined): T {
   if (value === null || value === undefined) throw new Error('expected a value');
   return value;
 }
@@ -342,8 +351,8 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
         facts: { name: expect.any(String) },
       });
       expect(await records.findSandbox(sandbox.id)).toMatchObject({ operation: null, epoch: after.epoch });
-      expect(await records.updateSnapshot(other.id, { name: 'two', note: 'n', state: 'bad', badReason: 'r' })).toBe(
-        true,
+      expect(await records.updateSnapshot(other.id, { name: 'two', note: 'n', state: 'bad', badReason: 'r' })).toEqual(
+        await records.findSnapshot(other.id),
       );
       expect(await records.findSnapshot(other.id)).toMatchObject({
         name: 'two',
@@ -351,7 +360,7 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
         state: 'bad',
         badReason: 'r',
       });
-      expect(await records.updateSnapshot(snapshotId(), { note: 'n' })).toBe(false);
+      expect(await records.updateSnapshot(snapshotId(), { note: 'n' })).toBeNull();
     });
 
     it('keeps the timeline connected when points go', async () => {
@@ -381,6 +390,7 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
         id: other,
         organisationId: DEFAULT_ORGANISATION,
         name: 'other',
+        snapshotPolicy: {},
         createdAt: tick(),
       });
       const here = await running({ name: 'one' });
@@ -478,7 +488,7 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
         const begun = sure(await records.findSandbox(fresh.id));
         const sandbox = await withPoints(sure(await records.endOperation(endOf(begun))), [
           newSnapshot(fresh.id),
-          newSnapshot(fresh.id, { cause: 'pause' }),
+          newSnapshot(fresh.id, { pinned: false }),
         ]);
         const pausing = sure(await records.beginOperation(beginOf(sandbox, 'pause')));
         expect(await usage()).toMatchObject({ running: 1, snapshots: 1 });
@@ -525,7 +535,7 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       it('below what is held stop neither a pause nor a delete nor a rewind of what runs', async () => {
         const [one, two, three] = [await running(), await running(), await running()] as const;
         await limited({ sandboxes: 0, running: 0, snapshots: 0, memoryMib: 0 });
-        const taking = newSnapshot(one.id, { state: 'taking', cause: 'pause' });
+        const taking = newSnapshot(one.id, { state: 'taking', pinned: false });
         expect(await records.beginOperation(beginOf(one, 'pause', { taking }))).not.toBeNull();
         expect(await records.beginOperation(beginOf(two, 'delete'))).not.toBeNull();
         expect(await records.beginOperation(beginOf(three, 'rewind'))).not.toBeNull();
@@ -533,7 +543,13 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
 
       it('are those of one organisation', async () => {
         const organisationId = newId('organisation', chance);
-        const project = { id: newId('project', chance), organisationId, name: 'default', createdAt: tick() };
+        const project = {
+          id: newId('project', chance),
+          organisationId,
+          name: 'default',
+          snapshotPolicy: {},
+          createdAt: tick(),
+        };
         const key = {
           id: newId('apiKey', chance),
           organisationId,

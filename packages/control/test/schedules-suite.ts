@@ -54,7 +54,8 @@ export function schedulesSuite(suite: string, open: () => Promise<Records>): voi
       const id = newId('sandbox', chance);
       const fields = { name: null, template: 'base', size: DEFAULT_SIZE, vault: DEFAULT_VAULT, env: {}, metadata: {} };
       const operationId = newId('operation', chance);
-      const rest = { projectId: DEFAULT_PROJECT, pauseAfterMs: null, wakeAt, forkedFrom: null, by: null, at: at(0) };
+      const policies = { pauseAfterMs: null, wakeAt, snapshotPolicy: {} };
+      const rest = { projectId: DEFAULT_PROJECT, ...policies, forkedFrom: null, by: null, at: at(0) };
       await records.addSandboxes([{ id, ...fields, ...rest, operationId }]);
       return id;
     }
@@ -62,7 +63,7 @@ export function schedulesSuite(suite: string, open: () => Promise<Records>): voi
     async function end(id: SandboxId, settled: Settled, when: Date) {
       const now = await records.findSandbox(id);
       if (now?.operationId == null) throw new Error('nothing is in flight');
-      const rest = { errorCode: null, timings: null, changes: {}, points: [], dropped: [], at: when };
+      const rest = { errorCode: null, timings: null, changes: {}, points: [], dropped: [], doomed: [], at: when };
       return records.endOperation({
         sandboxId: id,
         operationId: now.operationId,

@@ -1,12 +1,11 @@
 /** What happens at set times, under a clock that the test turns: nothing here waits for time to pass. */
-import { AppError, DEFAULT_ORGANISATION, DEFAULT_PROJECT, newId, type SandboxId } from '@space/core';
+import { AppError, type SandboxId } from '@space/core';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
 import { Nursery } from '../src/birth.ts';
 import { Driver } from '../src/driver.ts';
 import { Effects } from '../src/effects.ts';
-import type { GatedCaller } from '../src/gated-caller.ts';
 import { LifecycleUseCases } from '../src/lifecycle-use-cases.ts';
 import { Metrics } from '../src/metrics.ts';
 import { Reconciler } from '../src/reconcile.ts';
@@ -62,17 +61,6 @@ class Clockwork extends World {
     this.#process.runs.close();
     this.#process = this.#newProcess();
     await this.#process.reconciler.reconcile();
-  }
-
-  gated(): GatedCaller {
-    const caller = this.caller();
-    const { apiKeyId } = caller.principal;
-    const tenant = { organisationId: DEFAULT_ORGANISATION, projectId: DEFAULT_PROJECT };
-    const call = { action: 'sandbox.use', call: 'exec', target: null } as const;
-    return {
-      ...caller,
-      asker: { ...tenant, ...call, auditId: newId('audit', this.chance), apiKeyId, requestId: 'req' },
-    };
   }
 
   at(seconds: number): string {

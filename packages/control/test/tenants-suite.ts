@@ -45,6 +45,7 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
         id: newId('project', chance),
         organisationId,
         name: 'default',
+        snapshotPolicy: {},
         createdAt: organisation.createdAt,
       };
       const key = newKey({ organisationId });

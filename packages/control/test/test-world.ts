@@ -13,6 +13,7 @@ import {
 } from '@space/core';
 import { FakeNode, realClock, seededChance } from '@space/testkit';
 import { type Control, createControl } from '../src/control.ts';
+import type { GatedCaller } from '../src/gated-caller.ts';
 import type { Logger } from '../src/ports.ts';
 import { MemoryRecords } from './memory-records.ts';
 
@@ -43,6 +44,16 @@ export class World {
 
   caller(signal: AbortSignal = new AbortController().signal): Caller {
     return callerOf(adminOf(DEFAULT_ORGANISATION, this.chance), DEFAULT_PROJECT, signal);
+  }
+
+  /** As the gate hands a caller on. */
+  gated(): GatedCaller {
+    const caller = this.caller();
+    const { apiKeyId } = caller.principal;
+    const tenant = { organisationId: DEFAULT_ORGANISATION, projectId: DEFAULT_PROJECT };
+    const call = { action: 'sandbox.use', call: 'exec', target: null } as const;
+    const auditId = newId('audit', this.chance);
+    return { ...caller, asker: { ...tenant, ...call, auditId, apiKeyId, requestId: 'req' } };
   }
 
   create(input: Input<'createSandbox'> = {}): Promise<Sandbox> {
@@ -110,10 +121,11 @@ export class World {
   async leftovers() {
     const live = await this.records.allSandboxes();
     const liveIds = new Set<string>(live.map(({ id }) => id));
-    const known = await Promise.all(this.node.pointIds().map((id) => this.records.findSnapshot(id)));
+    const points = this.node.pointIds();
+    const known = await this.records.history.known(points);
     return {
       inFlight: live.filter(({ operation }) => operation !== null).map(({ id, operation }) => [id, operation]),
-      unknownPoints: known.filter((point) => point === null).length,
+      unknownPoints: points.filter((id) => !known.has(id)).length,
       unknownSandboxes: this.node.sandboxIds().filter((id) => !liveIds.has(id)),
     };
   }

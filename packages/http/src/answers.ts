@@ -73,6 +73,7 @@ export const ANSWERS: Answers = {
 
   listSnapshots: async ({ useCases, caller, input }) => ({ body: await useCases.listSnapshots(caller, input) }),
   getSnapshot: async ({ useCases, caller, input }) => ({ body: await useCases.getSnapshot(caller, input) }),
+  updateSnapshot: async ({ useCases, caller, input }) => ({ body: await useCases.updateSnapshot(caller, input) }),
   deleteSnapshot: async ({ useCases, caller, input }) => {
     await useCases.deleteSnapshot(caller, input);
     return {};
@@ -90,6 +91,7 @@ export const ANSWERS: Answers = {
   listProjects: async ({ useCases, caller, input }) => ({ body: await useCases.listProjects(caller, input) }),
   createProject: async ({ useCases, caller, input }) => ({ body: await useCases.createProject(caller, input) }),
   getProject: async ({ useCases, caller, input }) => ({ body: await useCases.getProject(caller, input) }),
+  updateProject: async ({ useCases, caller, input }) => ({ body: await useCases.updateProject(caller, input) }),
   listKeys: async ({ useCases, caller, input }) => ({ body: await useCases.listKeys(caller, input) }),
   createKey: async ({ useCases, caller, input }) => ({ body: await useCases.createKey(caller, input) }),
   revokeKey: async ({ useCases, caller, input }) => {

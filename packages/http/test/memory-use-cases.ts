@@ -18,11 +18,13 @@ import {
   type Snapshot,
   type SnapshotList,
   type TemplateList,
+  type Timeline,
   type UseCases,
 } from '@space/contract';
 import {
   AppError,
   DEFAULT_SIZE,
+  DEFAULT_SNAPSHOT_POLICY,
   type ErrorCode,
   type FileStatus,
   type GuestProcess,
@@ -176,10 +178,11 @@ export class MemoryUseCases extends NoTenants implements UseCases {
     return { text: null };
   }
 
-  async updateSandbox(_caller: Caller, { id, idle, wakeAt }: Input<'updateSandbox'>): Promise<Sandbox> {
+  async updateSandbox(_caller: Caller, { id, ...asked }: Input<'updateSandbox'>): Promise<Sandbox> {
     const stored = this.#get(id);
-    const asked = { ...(idle === undefined ? {} : { idle }), ...(wakeAt === undefined ? {} : { wakeAt }) };
-    stored.sandbox = { ...stored.sandbox, ...asked };
+    const { sandbox } = stored;
+    const { idle = sandbox.idle, wakeAt = sandbox.wakeAt } = asked;
+    stored.sandbox = { ...sandbox, idle, wakeAt, snapshots: { ...sandbox.snapshots, ...asked.snapshots } };
     return stored.sandbox;
   }
 
@@ -342,10 +345,14 @@ export class MemoryUseCases extends NoTenants implements UseCases {
     return this.#take(input.id, 'snapshot', input.name ?? null, input.note ?? null);
   }
 
-  async getTimeline(_caller: Caller, { id }: Input<'getTimeline'>): Promise<SnapshotList> {
+  async getTimeline(_caller: Caller, { id }: Input<'getTimeline'>): Promise<Timeline> {
     const { sandbox } = this.#get(id);
+    const { retention, ...policy } = DEFAULT_SNAPSHOT_POLICY;
     return {
       snapshots: [...this.snapshots.values()].filter((point) => point.sandboxId === sandbox.id).reverse(),
+      forks: [],
+      skipped: [],
+      policy: { ...policy, retention: [...retention] },
       nextCursor: null,
     };
   }
@@ -353,7 +360,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
   /** The child after the third fails. */
   async forkSandbox(_caller: Caller, input: Input<'forkSandbox'>): Promise<readonly ForkResult[]> {
     const { env, sandbox } = this.#get(input.id);
-    const point = input.from === undefined ? this.#take(input.id, 'fork', null, null) : this.#snapshot(input.from);
+    const point = input.from === undefined ? this.#take(input.id, 'fork', null, null) : this.#past(input.from);
     return Array.from({ length: input.count }, (_, index) => {
       if (index >= 3) return { error: new AppError('insufficient_memory', 'too many') };
       const child = this.#store(null, env, sandbox.metadata);
@@ -363,7 +370,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
   }
 
   async rewindSandbox(_caller: Caller, input: Input<'rewindSandbox'>): Promise<Rewound> {
-    const to = this.#snapshot(input.to);
+    const to = this.#past(input.to);
     const kept = this.#take(input.id, 'rewind', null, null);
     const { sandbox } = this.#get(input.id);
     return { sandbox: this.#change(input.id, { head: to.id, generation: sandbox.generation + 1 }), kept };
@@ -375,6 +382,12 @@ export class MemoryUseCases extends NoTenants implements UseCases {
 
   async getSnapshot(_caller: Caller, { id }: Input<'getSnapshot'>): Promise<Snapshot> {
     return this.#snapshot(id);
+  }
+
+  async updateSnapshot(_caller: Caller, { id, ...changes }: Input<'updateSnapshot'>): Promise<Snapshot> {
+    const after = { ...this.#snapshot(id), ...changes };
+    this.snapshots.set(after.id, after);
+    return after;
   }
 
   async deleteSnapshot(_caller: Caller, { id }: Input<'deleteSnapshot'>): Promise<void> {
@@ -464,6 +477,14 @@ export class MemoryUseCases extends NoTenants implements UseCases {
     return found;
   }
 
+  #past(wanted: Input<'rewindSandbox'>['to']): Snapshot {
+    if (typeof wanted === 'string') return this.#snapshot(wanted);
+    const at = 'at' in wanted ? Date.parse(wanted.at) : Date.now() - wanted.agoMs;
+    const past = [...this.snapshots.values()].findLast(({ takenAt }) => Date.parse(takenAt) <= at);
+    if (past === undefined) throw new AppError('not_found', 'There is no snapshot from that time.');
+    return past;
+  }
+
   #snapshot(reference: string): Snapshot {
     const found = this.snapshots.get(reference) ?? [...this.snapshots.values()].find(({ name }) => name === reference);
     if (found === undefined) throw new AppError('not_found', 'There is no such snapshot.');
@@ -487,6 +508,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       crash: null,
       idle: { pauseAfterMs: 600_000 },
       wakeAt: null,
+      snapshots: { everyMs: null, budgetMs: null, retention: null },
     };
     const stored: Stored = { sandbox, env, files: new FakeFiles() };
     this.sandboxes.set(sandbox.id, stored);
@@ -508,6 +530,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       name,
       note,
       cause,
+      pinned: cause === 'snapshot',
       parent: sandbox.head,
       generation: sandbox.generation,
       template: sandbox.template,
@@ -515,6 +538,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       state: 'good',
       badReason: null,
       timings: { stoppedMs: 1.5, frozenMs: 2, totalMs: 3 },
+      changed: { diskBytes: 0, memoryBytes: 4096 },
     };
     this.snapshots.set(snapshotId, snapshot);
     this.#change(id, { head: snapshotId });

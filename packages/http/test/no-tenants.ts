@@ -47,6 +47,9 @@ export class NoTenants {
   getProject(): Promise<never> {
     return refuse();
   }
+  updateProject(): Promise<never> {
+    return refuse();
+  }
   listKeys(): Promise<never> {
     return refuse();
   }

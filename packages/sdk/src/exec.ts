@@ -29,6 +29,8 @@ export interface StartOptions extends CallOptions {
   readonly timeoutMs?: number;
   /** Not paused as idle while the process, or what it left, is alive. */
   readonly keepAwake?: boolean;
+  /** Takes a snapshot when it ends; a stream that is still read gives `exited` after that. */
+  readonly checkpoint?: boolean;
   /** Whether it takes input (see `writeInput`). Default: its stdin is /dev/null. */
   readonly stdin?: boolean;
   /** Run it on a terminal: its one output is `stdout`, and it takes input. `term` is the variable TERM. */

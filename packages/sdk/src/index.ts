@@ -67,7 +67,9 @@ export {
   getSnapshot,
   listSnapshots,
   listTemplates,
+  type SnapshotChanges,
   type Template,
+  updateSnapshot,
 } from './platform.ts';
 export {
   type CreateOptions,
@@ -75,12 +77,15 @@ export {
   type ForkOptions,
   type IdlePolicy,
   type ListOptions,
+  type PastTime,
   type RewindOptions,
   Sandbox,
   type SandboxFields,
   type SandboxMetrics,
   type Snapshot,
   type SnapshotOptions,
+  type SnapshotPolicyChoice,
+  type Timeline,
   type UpdateOptions,
 } from './sandbox.ts';
 export type { Schedule, ScheduleChanges, ScheduledExec, ScheduleOptions, Schedules } from './schedules.ts';

@@ -6,6 +6,12 @@ import { type CallOptions, type ConnectionOptions, Transport } from './transport
 export type { Capabilities };
 export type Template = TemplateList['templates'][number];
 
+export interface SnapshotChanges {
+  readonly name?: string | null;
+  readonly note?: string | null;
+  readonly pinned?: boolean;
+}
+
 type Options = ConnectionOptions & CallOptions;
 
 /** All named snapshots, newest first. */
@@ -17,6 +23,16 @@ export async function listSnapshots(options: Options = {}): Promise<Snapshot[]> 
 export async function getSnapshot(idOrName: string, options: Options = {}): Promise<Snapshot> {
   const path = `/v1/snapshots/${encodeURIComponent(idOrName)}`;
   return new Transport(options).json({ method: 'GET', path, signal: options.signal });
+}
+
+/** What is left out stays; null takes a name or a note away. A named or pinned one stays whatever the retention says. */
+export async function updateSnapshot(
+  idOrName: string,
+  { name, note, pinned, ...options }: Options & SnapshotChanges,
+): Promise<Snapshot> {
+  const path = `/v1/snapshots/${encodeURIComponent(idOrName)}`;
+  const json = { name, note, pinned };
+  return new Transport(options).json({ method: 'PATCH', path, json, signal: options.signal });
 }
 
 /** What was started from it is not affected. Errors: `not_found`, `snapshot_in_use`. */
@@ -37,11 +53,7 @@ export async function getCapabilities(options: Options = {}): Promise<Capabiliti
 }
 
 /** All snapshots of a list. */
-export async function snapshotsOf(
-  transport: Transport,
-  path: string,
-  signal: AbortSignal | undefined,
-): Promise<Snapshot[]> {
+async function snapshotsOf(transport: Transport, path: string, signal: AbortSignal | undefined): Promise<Snapshot[]> {
   const pages = pagesOf<SnapshotList>(transport, path, {}, signal);
   return itemsOf(pages, ({ snapshots }) => snapshots);
 }

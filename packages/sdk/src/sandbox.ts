@@ -9,6 +9,7 @@ import type {
   SandboxList,
   SandboxMetrics,
   Snapshot,
+  Timeline as TimelinePage,
 } from '@space/contract';
 import { fromProblem, SpaceError } from './errors.ts';
 import {
@@ -30,11 +31,26 @@ import {
 import { type FileContent, Files } from './files.ts';
 import { type InputOptions, writeInput } from './input.ts';
 import { itemsOf, pagesOf } from './pages.ts';
-import { snapshotsOf } from './platform.ts';
 import { Schedules } from './schedules.ts';
 import { type CallOptions, type ConnectionOptions, Transport } from './transport.ts';
 
 export type { SandboxFields, SandboxMetrics, Snapshot };
+
+/** A time: it means the newest snapshot that was taken at or before it. */
+export type PastTime = { readonly at: Date | string } | { readonly agoMs: number };
+
+/** When it is snapshotted by itself, and how long the points stay. Null: as the project has it. */
+export interface SnapshotPolicyChoice {
+  /** 10000 to 3600000, or off. Default: every minute, if it has changed. */
+  readonly everyMs?: number | 'off' | null;
+  /** How long its processes may stand still for one; else it is skipped. Default 100. */
+  readonly budgetMs?: number | null;
+  /** For points up to an age, one is kept per so long (0: each). Pinned and named ones stay for ever. */
+  readonly retention?: readonly { readonly forMs: number; readonly everyMs: number }[] | null;
+}
+
+/** The points of a sandbox, newest first, what was forked from them, when none was taken and why, and what holds now. */
+export type Timeline = Omit<TimelinePage, 'nextCursor'>;
 
 /** A sandbox that is idle is paused, never deleted; the next use wakes it. */
 export interface IdlePolicy {
@@ -59,6 +75,8 @@ export interface CreateOptions extends ConnectionOptions, CallOptions {
   readonly idle?: IdlePolicy;
   /** When it is woken, once, if it is paused then. */
   readonly wakeAt?: Date | string;
+  /** When it is snapshotted by itself; default: every minute in which it changed. */
+  readonly snapshots?: SnapshotPolicyChoice;
 }
 
 /** What is left out stays. */
@@ -66,6 +84,7 @@ export interface UpdateOptions extends CallOptions {
   readonly idle?: IdlePolicy;
   /** Null: it is not woken by itself. */
   readonly wakeAt?: Date | string | null;
+  readonly snapshots?: SnapshotPolicyChoice;
 }
 
 export interface ListOptions extends ConnectionOptions, CallOptions {
@@ -80,8 +99,8 @@ export interface SnapshotOptions extends CallOptions {
 }
 
 export interface ForkOptions extends CallOptions {
-  /** A past snapshot of this sandbox; default: its present state. */
-  readonly from?: Snapshot | string;
+  /** A past snapshot of this sandbox, or a time; default: its present state. */
+  readonly from?: Snapshot | string | PastTime;
 }
 
 export interface RewindOptions extends CallOptions {
@@ -125,9 +144,9 @@ export class Sandbox implements AsyncDisposable {
    * Errors: `template_unknown`, `size_impossible`, `name_taken`, `insufficient_memory`, `insufficient_space`, …
    */
   static async create(options: CreateOptions = {}): Promise<Sandbox> {
-    const { template, snapshot, name, size, env, metadata, idle, wakeAt, signal } = options;
+    const { snapshot, signal, template, name, size, env, metadata, idle, wakeAt, snapshots } = options;
     const transport = new Transport(options);
-    const json = { template, snapshot: referenceOf(snapshot), name, size, env, metadata, idle, wakeAt };
+    const json = { template, snapshot: referenceOf(snapshot), name, size, env, metadata, idle, wakeAt, snapshots };
     const fields = await transport.json<SandboxFields>({ method: 'POST', path: '/v1/sandboxes', json, signal });
     return new Sandbox(transport, fields);
   }
@@ -228,14 +247,22 @@ export class Sandbox implements AsyncDisposable {
     await this.#transport.done({ method: 'POST', path, json: { signal: name, target }, signal });
   }
 
-  /** Takes a snapshot, durable when this returns; the sandbox goes on. A named one outlives the sandbox. */
+  /** Takes a snapshot, durable when this returns, and pins it; the sandbox goes on. A named one outlives the sandbox. */
   async snapshot({ name, note, signal }: SnapshotOptions = {}): Promise<Snapshot> {
     return this.#transport.json({ method: 'POST', path: `${this.#path}/snapshots`, json: { name, note }, signal });
   }
 
-  /** Its snapshots, newest first, each with its parent. */
-  async timeline({ signal }: CallOptions = {}): Promise<Snapshot[]> {
-    return snapshotsOf(this.#transport, `${this.#path}/snapshots`, signal);
+  /** Its snapshots, each with its parent, and what was forked from them: its part of the tree. */
+  async timeline({ signal }: CallOptions = {}): Promise<Timeline> {
+    const pages = await Array.fromAsync(pagesOf<TimelinePage>(this.#transport, `${this.#path}/snapshots`, {}, signal));
+    const [first] = pages;
+    if (first === undefined) throw new Error('a list has a page');
+    return {
+      policy: first.policy,
+      snapshots: pages.flatMap(({ snapshots }) => snapshots),
+      forks: pages.flatMap(({ forks }) => forks),
+      skipped: pages.flatMap(({ skipped }) => skipped),
+    };
   }
 
   /**
@@ -243,7 +270,7 @@ export class Sandbox implements AsyncDisposable {
    * some could not be; a plain `SpaceError` when none was.
    */
   async fork(count = 1, { from, signal }: ForkOptions = {}): Promise<Sandbox[]> {
-    const json = { count, from: referenceOf(from) };
+    const json = { count, from: from === undefined ? undefined : pastPoint(from) };
     const call = { method: 'POST', path: `${this.#path}/fork`, json, signal } as const;
     const { results } = await this.#transport.json<ForkResults>(call);
     const sandboxes: Sandbox[] = [];
@@ -257,20 +284,23 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /**
-   * Puts it back to a snapshot. Returns the snapshot that holds what it was: rewind to that to undo. `keepPresent: false`
+   * Puts it back to a snapshot, or to how it was at a time (`{ agoMs: 600_000 }`). Returns the snapshot that holds what it was: rewind to that to undo. `keepPresent: false`
    * gives the present up instead, for a sandbox whose processes cannot be made to stand still any more.
    */
-  async rewind(to: Snapshot | string, { keepPresent, signal }: RewindOptions = {}): Promise<Snapshot | null> {
-    const json = { to: referenceOf(to), keepPresent };
+  async rewind(
+    to: Snapshot | string | PastTime,
+    { keepPresent, signal }: RewindOptions = {},
+  ): Promise<Snapshot | null> {
+    const json = { to: pastPoint(to), keepPresent };
     const call = { method: 'POST', path: `${this.#path}/rewind`, json, signal } as const;
     const { sandbox, kept } = await this.#transport.json<Rewound>(call);
     this.#fields = sandbox;
     return kept;
   }
 
-  /** Changes when it is paused as idle, or woken. */
-  async update({ idle, wakeAt, signal }: UpdateOptions): Promise<this> {
-    const json = { idle, wakeAt: wakeAt instanceof Date ? wakeAt.toISOString() : wakeAt };
+  /** Changes when it is paused as idle, woken or snapshotted. */
+  async update({ idle, wakeAt, snapshots, signal }: UpdateOptions): Promise<this> {
+    const json = { idle, wakeAt: wakeAt instanceof Date ? wakeAt.toISOString() : wakeAt, snapshots };
     this.#fields = await this.#transport.json({ method: 'PATCH', path: this.#path, json, signal });
     return this;
   }
@@ -342,6 +372,12 @@ async function getFields(transport: Transport, idOrName: string, signal: AbortSi
 
 function referenceOf<T extends Snapshot | string | undefined>(snapshot: T): string | undefined {
   return typeof snapshot === 'object' ? snapshot.id : snapshot;
+}
+
+function pastPoint(past: Snapshot | string | PastTime) {
+  if (typeof past === 'string') return past;
+  if ('id' in past) return past.id;
+  return 'at' in past ? { at: new Date(past.at).toISOString() } : past;
 }
 
 function isNotFound(error: unknown): boolean {

@@ -357,7 +357,7 @@ describe('state', () => {
     const first = await sandbox.snapshot({ name: 'first', note: 'n' });
     expect(first).toMatchObject({ name: 'first', note: 'n', cause: 'snapshot', parent: null });
     const second = await sandbox.snapshot();
-    expect((await sandbox.timeline()).map(({ id, parent }) => [id, parent])).toEqual([
+    expect((await sandbox.timeline()).snapshots.map(({ id, parent }) => [id, parent])).toEqual([
       [second.id, first.id],
       [first.id, null],
     ]);

@@ -57,7 +57,7 @@ export function timeline(cli: Cli) {
     .action(
       cli.run(async (context, _, reference) => {
         const sandbox = await resolveSandbox(reference, context);
-        const points = await sandbox.timeline();
+        const { snapshots: points } = await sandbox.timeline();
         const rows = points.map((point) => rowOf(point, sandbox));
         context.out.table(points, ['', 'ID', 'NAME', 'CAUSE', 'AGE', 'PARENT', 'STATE', 'NOTE'], rows);
       }),

@@ -55,7 +55,7 @@ it('keys of the first release are admins of the default organisation, and what t
   const database = await openDatabase(cluster.address, silent);
   const records = createPostgresRecords(database);
   expect(await records.findSandboxByName(DEFAULT_PROJECT, 'one')).toMatchObject({ id: sandbox });
-  expect(await records.findSnapshotByName(DEFAULT_PROJECT, 'point')).toMatchObject({ id: point });
+  expect(await records.findSnapshotByName(DEFAULT_PROJECT, 'point')).toMatchObject({ id: point, pinned: true });
   const key = { organisationId: DEFAULT_ORGANISATION, projectId: null, roles: ['admin'], revokedAt: null };
   expect(await records.tenants.findApiKeyByDigest(Buffer.alloc(32, 7))).toMatchObject(key);
   await database.close();

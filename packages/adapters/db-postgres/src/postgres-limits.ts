@@ -36,7 +36,7 @@ export async function usageOf(db: Kysely<Tables>, organisationId: OrganisationId
       (select coalesce(sum((size->>'memoryMib')::bigint), 0)::bigint from sandboxes
         where settled <> 'deleted' and ${holdsVm} and project_id in ${projects}) as "memoryMib",
       (select count(*) from snapshots
-        where (cause <> 'pause' or name is not null) and project_id in ${projects}) as snapshots
+        where (pinned or name is not null) and project_id in ${projects}) as snapshots
   `.execute(db);
   const [usage] = rows;
   if (usage === undefined) throw new Error('a select of counts has one row');

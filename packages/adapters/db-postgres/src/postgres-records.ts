@@ -2,12 +2,13 @@
 import {
   type AuditRecords,
   type CallRecords,
+  countsAsKept,
   decodeCursor,
   type EventRecords,
-  eventOfDrop,
   eventsOfEnd,
   eventsOfSettling,
   type Finding,
+  type HistoryRecords,
   type NewSandbox,
   type OperationBegin,
   type OperationEnd,
@@ -39,6 +40,7 @@ import { translated } from './errors.ts';
 import { appendAudit, PostgresAudit } from './postgres-audit.ts';
 import { PostgresCalls } from './postgres-calls.ts';
 import { appendEvents, PostgresEvents } from './postgres-events.ts';
+import { doomSnapshots, dropSnapshots, PostgresHistory } from './postgres-history.ts';
 import { reserve } from './postgres-limits.ts';
 import { PostgresSchedules } from './postgres-schedules.ts';
 import { PostgresTenants } from './postgres-tenants.ts';
@@ -55,6 +57,7 @@ class PostgresRecords implements Records {
   readonly audit: AuditRecords;
   readonly events: EventRecords;
   readonly schedules: ScheduleRecords;
+  readonly history: HistoryRecords;
   readonly #db: Kysely<Tables>;
   readonly #load: Database['load'];
 
@@ -66,6 +69,7 @@ class PostgresRecords implements Records {
     this.audit = new PostgresAudit(db);
     this.events = new PostgresEvents(db);
     this.schedules = new PostgresSchedules(db);
+    this.history = new PostgresHistory(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
@@ -194,7 +198,7 @@ class PostgresRecords implements Records {
         .execute();
       if (by !== null) await appendAudit(tx, by, { target: id, operationId, outcome: null, at });
       if (taking !== null) await tx.insertInto('snapshots').values(rowOfSnapshot(taking)).execute();
-      const takesKept = taking !== null && (taking.cause !== 'pause' || taking.name !== null);
+      const takesKept = taking !== null && countsAsKept(taking);
       await reserve(tx, seen.projectId, addedBy(operation, seen.settled, takesKept));
       return sandboxOf(row);
     });
@@ -226,6 +230,7 @@ class PostgresRecords implements Records {
       await appendEvents(tx, eventsOfEnd(sandboxOf(before), end, taken));
       await dropSnapshots(tx, end.dropped, end.at);
       if (end.settled === 'deleted') await tx.deleteFrom('schedules').where('sandbox_id', '=', row.id).execute();
+      await doomSnapshots(tx, end.doomed, end.at);
       // Read again: what was dropped may have been its head.
       return sandboxOf(await tx.selectFrom('sandboxes').selectAll().where('id', '=', row.id).executeTakeFirstOrThrow());
     });
@@ -265,13 +270,18 @@ class PostgresRecords implements Records {
     });
   }
 
-  updateSandbox(id: SandboxId, { pauseAfterMs, wakeAt }: Parameters<Records['updateSandbox']>[1], at: Date) {
+  updateSandbox(
+    id: SandboxId,
+    { pauseAfterMs, wakeAt, snapshotPolicy }: Parameters<Records['updateSandbox']>[1],
+    at: Date,
+  ) {
     return translated(async () => {
       const row = await this.#db
         .updateTable('sandboxes')
         .set({
           ...(pauseAfterMs === undefined ? {} : { pause_after_ms: pauseAfterMs }),
           ...(wakeAt === undefined ? {} : { wake_at: wakeAt }),
+          ...(snapshotPolicy === undefined ? {} : { snapshot_policy: JSON.stringify(snapshotPolicy) }),
           updated_at: at,
         })
         .where('id', '=', id)
@@ -373,12 +383,25 @@ class PostgresRecords implements Records {
     });
   }
 
-  updateSnapshot(id: SnapshotId, changes: Parameters<Records['updateSnapshot']>[1]): Promise<boolean> {
-    return translated(async () => {
-      const { badReason, ...rest } = changes;
+  updateSnapshot(
+    id: SnapshotId,
+    { badReason, ...rest }: Parameters<Records['updateSnapshot']>[1],
+  ): Promise<RecordedSnapshot | null> {
+    return this.#transaction(async (tx) => {
+      const found = tx.selectFrom('snapshots').selectAll().where('id', '=', id).where('state', '<>', 'taking');
+      const before = await found.forUpdate().executeTakeFirst();
+      if (before === undefined) return null;
       const set = { ...rest, ...(badReason === undefined ? {} : { bad_reason: badReason }) };
-      const query = this.#db.updateTable('snapshots').set(set).where('id', '=', id);
-      return (await query.returning('id').executeTakeFirst()) !== undefined;
+      if (Object.keys(set).length === 0) return snapshotOf(before);
+      const row = await tx
+        .updateTable('snapshots')
+        .set(set)
+        .where('id', '=', id)
+        .returningAll()
+        .executeTakeFirstOrThrow();
+      const counts = countsAsKept(row) && !countsAsKept(before);
+      if (counts) await reserve(tx, row.project_id as ProjectId, ['snapshots']);
+      return snapshotOf(row);
     });
   }
 
@@ -419,7 +442,20 @@ class PostgresRecords implements Records {
 const TOMBSTONE = { env: '{}', metadata: '{}', crash_detail: null, crash_at: null, keepers: [] };
 
 function rowOfNewSandbox(sandbox: NewSandbox) {
-  const { projectId, by: _, operationId, forkedFrom, at, size, env, metadata, pauseAfterMs, wakeAt, ...rest } = sandbox;
+  const {
+    projectId,
+    by: _,
+    operationId,
+    forkedFrom,
+    at,
+    size,
+    env,
+    metadata,
+    pauseAfterMs,
+    wakeAt,
+    snapshotPolicy,
+    ...rest
+  } = sandbox;
   return {
     ...rest,
     project_id: projectId,
@@ -428,6 +464,7 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     metadata: JSON.stringify(metadata),
     pause_after_ms: pauseAfterMs,
     wake_at: wakeAt,
+    snapshot_policy: JSON.stringify(snapshotPolicy),
     settled: 'absent' as const,
     operation: 'create' as const,
     operation_id: operationId,
@@ -469,18 +506,4 @@ async function upsertSnapshot(tx: Transaction<Tables>, snapshot: RecordedSnapsho
   const insert = tx.insertInto('snapshots').values({ id, ...changes });
   await insert.onConflict((conflict) => conflict.column('id').doUpdateSet(changes)).execute();
   return before?.state === 'taking';
-}
-
-/** Hands on to the parent whoever came after: one by one, so that a chain that goes at once ends where it should. */
-async function dropSnapshots(tx: Transaction<Tables>, ids: readonly SnapshotId[], at: Date): Promise<void> {
-  for (const id of ids) {
-    const gone = await tx.deleteFrom('snapshots').where('id', '=', id).returningAll().executeTakeFirst();
-    if (gone === undefined) continue;
-    const shown = gone.state !== 'taking' && (gone.cause !== 'pause' || gone.name !== null);
-    if (shown) await appendEvents(tx, [eventOfDrop(snapshotOf(gone), at)]);
-    const { parent } = gone;
-    await tx.updateTable('snapshots').set({ parent }).where('parent', '=', id).execute();
-    await tx.updateTable('sandboxes').set({ origin: parent }).where('origin', '=', id).execute();
-    await tx.updateTable('sandboxes').set({ head: parent }).where('head', '=', id).execute();
-  }
 }

@@ -11,7 +11,7 @@ import {
   type Revocation,
   type TenantRecords,
 } from '@space/control';
-import type { ApiKeyId, Limits, OrganisationId, ProjectId, Usage } from '@space/core';
+import type { ApiKeyId, Limits, OrganisationId, PolicyChoice, ProjectId, Usage } from '@space/core';
 import { type Kysely, type Selectable, type SelectQueryBuilder, sql } from 'kysely';
 import { translated } from './errors.ts';
 import { appendEvents } from './postgres-events.ts';
@@ -90,6 +90,27 @@ export class PostgresTenants implements TenantRecords {
       let query = this.#projectsOf(page.organisationId);
       if (page.only !== null) query = query.where('id', '=', page.only);
       return pageOf((await newestFirst(query, page).execute()).map(projectOf), page.limit, (one) => one.createdAt);
+    });
+  }
+
+  updateProject(id: ProjectId, { snapshotPolicy }: Pick<RecordedProject, 'snapshotPolicy'>) {
+    return translated(async () => {
+      const set = { snapshot_policy: JSON.stringify(snapshotPolicy) };
+      const row = await this.#db
+        .updateTable('projects')
+        .set(set)
+        .where('id', '=', id)
+        .returningAll()
+        .executeTakeFirst();
+      return row === undefined ? null : projectOf(row);
+    });
+  }
+
+  snapshotPolicies(): Promise<ReadonlyMap<ProjectId, PolicyChoice>> {
+    return translated(async () => {
+      const all = this.#db.selectFrom('projects').select(['id', 'snapshot_policy']);
+      const rows = await all.where(sql<boolean>`snapshot_policy <> '{}'`).execute();
+      return new Map(rows.map(({ id, snapshot_policy: policy }) => [id as ProjectId, policy]));
     });
   }
 

@@ -1,4 +1,4 @@
-import { callsSuite, recordsSuite, schedulesSuite, tenantsSuite } from '@space/control/testing';
+import { callsSuite, historySuite, recordsSuite, schedulesSuite, tenantsSuite } from '@space/control/testing';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import { sql } from 'kysely';
 import { afterAll, beforeAll } from 'vitest';
@@ -24,11 +24,12 @@ afterAll(async () => {
 }, 60_000);
 
 const open = async () => {
-  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs`.execute(
+  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points`.execute(
     database.db,
   );
   await sql`update event_floor set tx = 0, number = 0`.execute(database.db);
   await sql`delete from projects where id <> ${DEFAULT_PROJECT}`.execute(database.db);
+  await sql`update projects set snapshot_policy = '{}'`.execute(database.db);
   await sql`delete from organisations where id <> ${DEFAULT_ORGANISATION}`.execute(database.db);
   return createPostgresRecords(database);
 };
@@ -37,3 +38,4 @@ recordsSuite('in PostgreSQL', open);
 tenantsSuite('in PostgreSQL', open);
 callsSuite('in PostgreSQL', open);
 schedulesSuite('in PostgreSQL', open);
+historySuite('in PostgreSQL', open);

@@ -46,6 +46,7 @@ export function sandboxOf(row: SandboxRow): RecordedSandbox {
     pauseAfterMs: row.pause_after_ms,
     wakeAt: row.wake_at,
     keepers: row.keepers as ProcessId[],
+    snapshotPolicy: row.snapshot_policy,
     settled: row.settled,
     operation: row.operation,
     operationId: row.operation_id as OperationId | null,
@@ -79,6 +80,8 @@ export function snapshotOf(row: SnapshotRow): RecordedSnapshot {
     name: row.name,
     note: row.note,
     cause: row.cause,
+    pinned: row.pinned,
+    timeMs: row.time_ms,
     parent: row.parent as SnapshotId | null,
     generation: row.generation,
     template: row.template,
@@ -88,6 +91,7 @@ export function snapshotOf(row: SnapshotRow): RecordedSnapshot {
     badReason: row.bad_reason,
     takenAt: row.taken_at,
     timings: row.timings,
+    changed: row.changed,
   };
 }
 
@@ -99,6 +103,8 @@ export function rowOfSnapshot(snapshot: RecordedSnapshot): NewSnapshotRow {
     name: snapshot.name,
     note: snapshot.note,
     cause: snapshot.cause,
+    pinned: snapshot.pinned,
+    time_ms: snapshot.timeMs,
     parent: snapshot.parent,
     generation: snapshot.generation,
     template: snapshot.template,
@@ -108,6 +114,7 @@ export function rowOfSnapshot(snapshot: RecordedSnapshot): NewSnapshotRow {
     bad_reason: snapshot.badReason,
     taken_at: snapshot.takenAt,
     timings: snapshot.timings === null ? null : JSON.stringify(snapshot.timings),
+    changed: snapshot.changed === null ? null : JSON.stringify(snapshot.changed),
   };
 }
 
@@ -141,12 +148,19 @@ export function organisationOf(row: OrganisationRow): RecordedOrganisation {
   return { id: id as OrganisationId, name, operator, limits: limitsOf(row), createdAt };
 }
 
-export function projectOf({ id, organisation_id, name, created_at: createdAt }: ProjectRow): RecordedProject {
-  return { id: id as ProjectId, organisationId: organisation_id as OrganisationId, name, createdAt };
+export function projectOf(row: ProjectRow): RecordedProject {
+  return {
+    id: row.id as ProjectId,
+    organisationId: row.organisation_id as OrganisationId,
+    name: row.name,
+    snapshotPolicy: row.snapshot_policy,
+    createdAt: row.created_at,
+  };
 }
 
-export function rowOfProject({ id, organisationId, name, createdAt }: RecordedProject) {
-  return { id, organisation_id: organisationId, name, created_at: createdAt };
+export function rowOfProject({ id, organisationId, name, snapshotPolicy, createdAt }: RecordedProject) {
+  const snapshot_policy = JSON.stringify(snapshotPolicy);
+  return { id, organisation_id: organisationId, name, snapshot_policy, created_at: createdAt };
 }
 
 export function apiKeyOf(row: ApiKeyRow): RecordedApiKey {

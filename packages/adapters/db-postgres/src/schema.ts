@@ -10,7 +10,18 @@ import type {
   SnapshotTimings,
   StartTimings,
 } from '@space/control';
-import type { Action, CatchUp, ErrorCode, Operation, ProcessEnd, Role, Settled, Size } from '@space/core';
+import type {
+  Action,
+  CatchUp,
+  Changed,
+  ErrorCode,
+  Operation,
+  PolicyChoice,
+  ProcessEnd,
+  Role,
+  Settled,
+  Size,
+} from '@space/core';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import type { ColumnType, Generated, Insertable, Selectable } from 'kysely';
 import { sql } from 'kysely';
@@ -30,6 +41,7 @@ export interface SandboxTable {
   pause_after_ms: number | null;
   wake_at: Date | null;
   keepers: ColumnType<string[], string[] | undefined, string[]>;
+  snapshot_policy: Json<PolicyChoice>;
   settled: Settled;
   operation: Operation | null;
   operation_id: string | null;
@@ -52,6 +64,8 @@ interface SnapshotTable {
   name: string | null;
   note: string | null;
   cause: RecordedSnapshot['cause'];
+  pinned: boolean;
+  time_ms: number;
   parent: string | null;
   generation: number;
   template: string;
@@ -61,6 +75,7 @@ interface SnapshotTable {
   bad_reason: string | null;
   taken_at: Date;
   timings: ColumnType<SnapshotTimings | null, string | null, string | null>;
+  changed: ColumnType<Changed | null, string | null, string | null>;
 }
 
 export interface OperationTable {
@@ -94,6 +109,7 @@ interface ProjectTable {
   id: string;
   organisation_id: string;
   name: string;
+  snapshot_policy: Json<PolicyChoice>;
   created_at: Date;
   /** In order of their making: times can be equal. */
   ordinal: Generated<number>;
@@ -181,6 +197,14 @@ interface ScheduleRunTable {
   error_code: ErrorCode | null;
 }
 
+interface DoomedPointTable {
+  id: string;
+  vault: string;
+  attempts: Generated<number>;
+  since: Date;
+  not_before: Date;
+}
+
 export interface Tables {
   sandboxes: SandboxTable;
   snapshots: SnapshotTable;
@@ -190,6 +214,7 @@ export interface Tables {
   audit: AuditTable;
   events: EventTable;
   event_floor: { tx: number; number: number };
+  doomed_points: DoomedPointTable;
   organisations: OrganisationTable;
   projects: ProjectTable;
   schedules: ScheduleTable;
@@ -484,6 +509,37 @@ export const MIGRATIONS: Record<string, Migration> = {
   '0011_keepers': {
     async up(db) {
       await sql`alter table sandboxes add column keepers text[] not null default '{}'`.execute(db);
+    },
+  },
+  /** Until now each snapshot but the point of a pause stayed: so they do. Their time is told by their order, a minute apart. */
+  '0012_timeline': {
+    async up(db) {
+      await sql`alter table projects add column snapshot_policy jsonb not null default '{}'`.execute(db);
+      await sql`alter table sandboxes add column snapshot_policy jsonb not null default '{}'`.execute(db);
+      await sql`
+        alter table snapshots
+          add column pinned boolean not null default false,
+          add column time_ms bigint not null default 0,
+          add column changed jsonb`.execute(db);
+      await sql`update snapshots set pinned = (cause <> 'pause')`.execute(db);
+      await sql`
+        update snapshots set time_ms = placed.number * 60000
+        from (
+          select id, row_number() over (partition by sandbox_id order by taken_at, id) as number from snapshots
+        ) as placed
+        where placed.id = snapshots.id`.execute(db);
+      await sql`alter table snapshots alter column time_ms drop default`.execute(db);
+      await sql`create index snapshots_time on snapshots (sandbox_id, time_ms desc)`.execute(db);
+      await sql`
+        create table doomed_points (
+          id text collate "C" primary key,
+          vault text not null,
+          attempts integer not null default 0,
+          since timestamptz(3) not null,
+          not_before timestamptz(3) not null
+        )`.execute(db);
+      await sql`create index events_sandbox on events (sandbox_id, at) where kind = 'snapshot.skipped'`.execute(db);
+      await sql`create index operations_unasked on operations (ended_at) where request_id is null`.execute(db);
     },
   },
 };

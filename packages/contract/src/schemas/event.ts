@@ -35,6 +35,7 @@ export const platformEvent = z
         'sandbox.deleted',
         'snapshot.taken',
         'snapshot.deleted',
+        'snapshot.skipped',
         'operation.ended',
         'key.revoked',
       ]),

@@ -56,6 +56,14 @@ export const execBody = z
     keepAwake: z.boolean().exactOptional().meta({
       description: 'Whether the sandbox is not paused as idle while the process, or what it left, is alive.',
     }),
+    checkpoint: z
+      .boolean()
+      .exactOptional()
+      .meta({
+        description:
+          'Whether a snapshot is taken when it ends. A stream that is still read gives `exited` after that; when none could ' +
+          'be taken, the timeline says why.',
+      }),
     pty: z
       .strictObject({
         ...terminalSize,

@@ -2,7 +2,7 @@
  * The fields that several schemas share. Text that will reach the guest is checked to survive the way there unchanged: no
  * zero byte, and no lone surrogate, which UTF-8 would silently replace by another character.
  */
-import { type IdKind, parseId } from '@space/core';
+import { type IdKind, MAX_RETENTION_MS, parseId } from '@space/core';
 import { z } from 'zod';
 import {
   DEFAULT_PAGE_SIZE,
@@ -81,6 +81,19 @@ export const snapshotReference = reference('snapshot', 'snp');
 export const projectReference = reference('project', 'prj');
 
 export const timestamp = z.iso.datetime().meta({ description: 'ISO 8601, UTC.' });
+
+/** A past point: a snapshot, or the newest that was taken at or before a time. */
+export const pastPoint = z
+  .union([
+    snapshotReference,
+    z.strictObject({ at: timestamp }),
+    z.strictObject({ agoMs: z.number().int().min(0).max(MAX_RETENTION_MS) }),
+  ])
+  .meta({
+    description:
+      'A snapshot by id or name, or a time: then the newest of the sandbox that was taken at or before it, also before it ' +
+      'was forked.',
+  });
 
 const atMostEntries = <T extends z.ZodType<Record<string, string>>>(schema: T, max: number) =>
   schema

@@ -11,4 +11,5 @@ export * from './problem.ts';
 export * from './sandbox.ts';
 export * from './schedule.ts';
 export * from './snapshot.ts';
+export * from './snapshot-policy.ts';
 export * from './tenants.ts';

@@ -22,9 +22,14 @@ export const operation = z
     requestId: z.string().nullable().meta({
       description: 'The request that began it (X-Request-Id of its answer); null: the platform itself.',
     }),
-    cause: z.enum(['idle', 'wake_at', 'schedule']).nullable().meta({
-      description: 'Why the platform did it by itself: the sandbox was idle, or its time to wake had come.',
-    }),
+    cause: z
+      .enum(['idle', 'wake_at', 'schedule', 'rolling', 'checkpoint'])
+      .nullable()
+      .meta({
+        description:
+          'Why the platform did it by itself: the sandbox was idle, its time to wake had come, or a snapshot was due, by ' +
+          'its policy or at the end of a command.',
+      }),
     state: operationState,
     startedAt: timestamp,
     endedAt: timestamp.nullable(),

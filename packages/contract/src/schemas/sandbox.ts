@@ -8,6 +8,7 @@ import {
   name,
   nextCursor,
   page,
+  pastPoint,
   sandboxId,
   sandboxReference,
   snapshotId,
@@ -16,6 +17,7 @@ import {
 } from './fields.ts';
 import { problem } from './problem.ts';
 import { snapshot } from './snapshot.ts';
+import { policyChoice, shownPolicyChoice } from './snapshot-policy.ts';
 
 /** A sandbox that is deleted is not found, so `deleted` is never seen. */
 const STATUSES = [
@@ -94,6 +96,7 @@ const sandboxShape = {
   metadata,
   idle,
   wakeAt,
+  snapshots: shownPolicyChoice,
   crash: z
     .strictObject({ detail: z.string(), at: timestamp })
     .nullable()
@@ -119,6 +122,7 @@ export const createSandboxBody = z
     metadata: metadata.exactOptional().meta({ description: 'Your own labels; never seen by the sandbox.' }),
     idle: idle.exactOptional().meta({ description: 'Left out: paused after 10 minutes.' }),
     wakeAt: wakeAt.exactOptional(),
+    snapshots: policyChoice.exactOptional(),
   })
   .refine(
     (body) => body.snapshot === undefined || (body.template === undefined && body.size === undefined),
@@ -130,7 +134,11 @@ export const createSandboxBody = z
   });
 
 export const updateSandboxBody = z
-  .strictObject({ idle: idle.exactOptional(), wakeAt: wakeAt.exactOptional() })
+  .strictObject({
+    idle: idle.exactOptional(),
+    wakeAt: wakeAt.exactOptional(),
+    snapshots: policyChoice.exactOptional(),
+  })
   .meta({ id: 'UpdateSandbox', description: 'What is left out stays.' });
 
 export const listSandboxesQuery = z.strictObject({ ...page, status: sandboxStatus.exactOptional() });
@@ -142,9 +150,7 @@ export const sandboxParams = z.strictObject({ id: sandboxReference });
 export const forkBody = z
   .strictObject({
     count: z.number().int().min(1).max(MAX_FORK_COUNT).default(1),
-    from: snapshotReference.exactOptional().meta({
-      description: 'A past snapshot of this sandbox (id or name); left out: its present state.',
-    }),
+    from: pastPoint.exactOptional().meta({ description: 'A past point of this sandbox; left out: its present state.' }),
   })
   .meta({ id: 'ForkSandbox' });
 
@@ -158,7 +164,7 @@ export const forkResults = z
 
 export const rewindBody = z
   .strictObject({
-    to: snapshotReference,
+    to: pastPoint,
     keepPresent: z.boolean().default(true).meta({
       description:
         'False gives the present up instead of keeping it: for a sandbox that cannot be snapshotted any more.',

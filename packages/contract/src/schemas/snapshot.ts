@@ -1,6 +1,7 @@
 /** Snapshots and timelines. */
 import { z } from 'zod';
 import { MAX_NOTE_LENGTH } from '../limits.ts';
+import { PROBLEM_CODES } from '../problem-codes.ts';
 import {
   milliseconds,
   name,
@@ -12,6 +13,9 @@ import {
   text,
   timestamp,
 } from './fields.ts';
+import { snapshotPolicy } from './snapshot-policy.ts';
+
+const byteCount = z.number().int().min(0);
 
 export const snapshot = z
   .strictObject({
@@ -19,9 +23,15 @@ export const snapshot = z
     sandboxId: sandboxId.meta({ description: 'The sandbox whose point it is; a named snapshot may outlive it.' }),
     name: name.nullable().meta({ description: 'A named snapshot belongs to the project and outlives its sandbox.' }),
     note: z.string().nullable(),
-    cause: z
-      .enum(['snapshot', 'pause', 'rewind', 'fork'])
-      .meta({ description: 'The call that took it; for `rewind`, it holds the state that the rewind left.' }),
+    cause: z.enum(['snapshot', 'pause', 'rewind', 'fork', 'rolling', 'checkpoint']).meta({
+      description:
+        'What it was taken for; `rewind`: it holds the state that a rewind left; `rolling`: by the schedule; ' +
+        '`checkpoint`: at the end of a command that was marked so.',
+    }),
+    pinned: z.boolean().meta({
+      description:
+        'A pinned one stays until it is deleted, or its sandbox is. One that was asked for is pinned at first.',
+    }),
     parent: snapshotId.nullable().meta({ description: 'The point that its state descends from.' }),
     generation: z.number().int().min(1),
     template: z.string(),
@@ -36,12 +46,24 @@ export const snapshot = z
           'How long the vCPUs stood still, user processes were frozen, and the whole took until it was durable. ' +
           'Null for a snapshot that was found again on disk.',
       }),
+    changed: z
+      .strictObject({ diskBytes: byteCount, memoryBytes: byteCount })
+      .nullable()
+      .meta({ description: 'What was rewritten since the one before: about what it takes on disk. Null: not known.' }),
   })
   .meta({ id: 'Snapshot' });
 
 export const snapshotBody = z
   .strictObject({ name: name.exactOptional(), note: text(MAX_NOTE_LENGTH).exactOptional() })
   .meta({ id: 'TakeSnapshot' });
+
+export const updateSnapshotBody = z
+  .strictObject({
+    name: name.nullable().exactOptional().meta({ description: 'Null takes the name away.' }),
+    note: text(MAX_NOTE_LENGTH).nullable().exactOptional(),
+    pinned: z.boolean().exactOptional(),
+  })
+  .meta({ id: 'UpdateSnapshot', description: 'What is left out stays.' });
 
 export const snapshotParams = z.strictObject({ id: snapshotReference });
 
@@ -50,3 +72,17 @@ export const pageQuery = z.strictObject(page);
 export const snapshotList = z
   .strictObject({ snapshots: z.array(snapshot).meta({ description: 'Newest first.' }), nextCursor })
   .meta({ id: 'SnapshotList' });
+
+export const timeline = z
+  .strictObject({
+    snapshots: z.array(snapshot).meta({ description: 'Newest first. Each is durable.' }),
+    forks: z
+      .array(z.strictObject({ sandboxId, name: name.nullable(), from: snapshotId }))
+      .meta({ description: 'The sandboxes that were forked from one of these snapshots.' }),
+    skipped: z
+      .array(z.strictObject({ at: timestamp, code: z.enum(PROBLEM_CODES) }))
+      .meta({ description: 'When the schedule took none over the time of this page, and why; kept for 7 days.' }),
+    policy: snapshotPolicy.meta({ description: 'What holds for the sandbox now.' }),
+    nextCursor,
+  })
+  .meta({ id: 'Timeline' });

@@ -2,15 +2,17 @@
 import { ROLES } from '@space/core';
 import { z } from 'zod';
 import { apiKeyId, name, nextCursor, organisationId, projectId, projectReference, timestamp } from './fields.ts';
+import { policyChoice, shownPolicyChoice } from './snapshot-policy.ts';
 
 export const role = z.enum(ROLES).meta({ id: 'Role' });
 
 export const project = z
-  .strictObject({ id: projectId, name, createdAt: timestamp })
+  .strictObject({ id: projectId, name, createdAt: timestamp, snapshots: shownPolicyChoice })
   .meta({ id: 'Project', description: 'Owns sandboxes and snapshots; their names are unique in it.' });
 
 export const projectList = z.strictObject({ projects: z.array(project), nextCursor }).meta({ id: 'ProjectList' });
 export const createProjectBody = z.strictObject({ name }).meta({ id: 'CreateProject' });
+export const updateProjectBody = z.strictObject({ snapshots: policyChoice }).meta({ id: 'UpdateProject' });
 export const projectParams = z.strictObject({ id: projectReference });
 
 const apiKeyShape = {
@@ -59,7 +61,9 @@ export const limits = z
   .strictObject({
     sandboxes: limit.meta({ description: 'In all, whatever their state is.' }),
     running: limit.meta({ description: 'With a microVM, from the begin of what starts it.' }),
-    snapshots: limit.meta({ description: 'But for those that a pause left, which are never refused.' }),
+    snapshots: limit.meta({
+      description: 'Named and pinned ones; those that come and go by themselves are not counted.',
+    }),
     memoryMib: limit.meta({ description: 'Of all microVMs together, MiB.' }),
   })
   .meta({ id: 'Limits', description: 'Null: no limit.' });

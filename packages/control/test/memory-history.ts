@@ -1,0 +1,132 @@
+/** History in memory, for tests, over the maps of the records that it belongs to. */
+import type { ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
+import { eventOfSkip, type NewEvent } from '../src/event-records.ts';
+import type { DoomedPoint, HistoryRecords, RecordedSkip } from '../src/history-records.ts';
+import type { RecordedOperation, RecordedSandbox, RecordedSnapshot } from '../src/records.ts';
+
+interface Whole {
+  readonly sandboxes: ReadonlyMap<string, RecordedSandbox>;
+  readonly snapshots: ReadonlyMap<string, RecordedSnapshot>;
+  readonly operations: Map<string, RecordedOperation>;
+  turn(): Promise<void>;
+  drop(id: SnapshotId, at: Date): void;
+  tell(events: readonly NewEvent[]): void;
+}
+
+export class MemoryHistory implements HistoryRecords {
+  readonly #whole: Whole;
+  readonly #doomed = new Map<SnapshotId, DoomedPoint & { readonly notBefore: Date }>();
+  readonly #skips: (RecordedSkip & { readonly sandboxId: SandboxId })[] = [];
+
+  constructor(whole: Whole) {
+    this.#whole = whole;
+  }
+
+  async newest(sandboxId: SandboxId) {
+    await this.#whole.turn();
+    return this.#last(sandboxId, () => true);
+  }
+
+  async tip(sandboxId: SandboxId, generation: number) {
+    await this.#whole.turn();
+    return this.#last(sandboxId, (one) => one.state === 'good' && one.generation === generation);
+  }
+
+  async newestAt(sandboxId: SandboxId, at: Date) {
+    await this.#whole.turn();
+    const past = [...this.#whole.snapshots.values()].filter(
+      (one) => one.sandboxId === sandboxId && one.state === 'good' && one.takenAt <= at,
+    );
+    return past.toSorted((a, b) => a.takenAt.getTime() - b.takenAt.getTime() || a.timeMs - b.timeMs).at(-1) ?? null;
+  }
+
+  async doom(ids: readonly SnapshotId[], at: Date) {
+    await this.#whole.turn();
+    this.put(ids, at);
+  }
+
+  /** In the turn of the change that it belongs to. */
+  put(ids: readonly SnapshotId[], at: Date): void {
+    for (const id of ids) {
+      const snapshot = this.#whole.snapshots.get(id);
+      if (snapshot === undefined) continue;
+      this.#doomed.set(id, { id, vault: snapshot.vault, attempts: 0, notBefore: at });
+      this.#whole.drop(id, at);
+    }
+  }
+
+  async doomUnknown(vault: VaultName, id: SnapshotId, at: Date) {
+    await this.#whole.turn();
+    if (!this.#doomed.has(id)) this.#doomed.set(id, { id, vault, attempts: 0, notBefore: at });
+  }
+
+  async doomed(limit: number, now: Date) {
+    await this.#whole.turn();
+    const due = [...this.#doomed.values()].filter(({ notBefore }) => notBefore <= now);
+    return due.slice(0, limit).map(({ notBefore: _, ...point }) => point);
+  }
+
+  async removed(id: SnapshotId) {
+    await this.#whole.turn();
+    this.#doomed.delete(id);
+  }
+
+  async resisted(id: SnapshotId, again: Date) {
+    await this.#whole.turn();
+    const now = this.#doomed.get(id);
+    if (now !== undefined) this.#doomed.set(id, { ...now, attempts: now.attempts + 1, notBefore: again });
+  }
+
+  async known(ids: readonly SnapshotId[]) {
+    await this.#whole.turn();
+    return new Set(ids.filter((id) => this.#whole.snapshots.has(id) || this.#doomed.has(id)));
+  }
+
+  async abandoned(before: Date, limit: number) {
+    await this.#whole.turn();
+    const left = [...this.#whole.snapshots.values()].filter(
+      (one) =>
+        one.state === 'taking' && one.takenAt < before && this.#whole.sandboxes.get(one.sandboxId)?.operation === null,
+    );
+    return left.slice(0, limit).map(({ id }) => id);
+  }
+
+  async noteSkip(sandbox: Pick<RecordedSandbox, 'id' | 'projectId'>, skip: RecordedSkip) {
+    await this.#whole.turn();
+    this.#whole.tell([eventOfSkip(sandbox, skip)]);
+    this.#skips.unshift({ ...skip, sandboxId: sandbox.id });
+  }
+
+  async skips(
+    { id }: Pick<RecordedSandbox, 'id'>,
+    { after, until }: { readonly after: Date | null; readonly until: Date | null },
+    limit: number,
+  ) {
+    await this.#whole.turn();
+    const own = this.#skips.filter(
+      (one) => one.sandboxId === id && (after === null || one.at > after) && (until === null || one.at <= until),
+    );
+    return own.slice(0, limit).map(({ at, code }) => ({ at, code }));
+  }
+
+  async forksFrom(projectId: ProjectId, ids: readonly SnapshotId[]) {
+    await this.#whole.turn();
+    return [...this.#whole.sandboxes.values()].flatMap(({ id, name, origin, settled, projectId: of }) =>
+      origin !== null && ids.includes(origin) && settled !== 'deleted' && of === projectId
+        ? [{ sandboxId: id, name, from: origin }]
+        : [],
+    );
+  }
+
+  async dropUnasked(before: Date) {
+    await this.#whole.turn();
+    for (const [id, { by, endedAt }] of this.#whole.operations) {
+      if (by === null && endedAt !== null && endedAt < before) this.#whole.operations.delete(id);
+    }
+  }
+
+  #last(sandboxId: SandboxId, isMeant: (one: RecordedSnapshot) => boolean): RecordedSnapshot | null {
+    const own = [...this.#whole.snapshots.values()].filter((one) => one.sandboxId === sandboxId && isMeant(one));
+    return own.toSorted((a, b) => a.timeMs - b.timeMs).at(-1) ?? null;
+  }
+}
