@@ -140,6 +140,7 @@ export function clientCases(world: () => ClientWorld): void {
   describe('a point', () => {
     it('is gone back to, which can be undone, and stands in the timeline', async () => {
       await using one = await create();
+      await one.update({ snapshots: { everyMs: 'off' } });
       await one.files.write('f', 'one');
       const point = await one.snapshot({ note: 'before' });
       await one.files.write('f', 'two');

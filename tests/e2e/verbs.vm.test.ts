@@ -234,7 +234,7 @@ describe('programs', () => {
 
 describe('a sandbox whose processes cannot be made to stand still', () => {
   it('is rewound by giving up the present', async () => {
-    await using sandbox = await world.create();
+    await using sandbox = await world.create({ snapshots: { everyMs: 'off' } });
     const point = await sandbox.snapshot();
     await sandbox.run('echo later > later');
     expect(await sandbox.rewind(point, { keepPresent: false })).toBeNull();

@@ -5,8 +5,8 @@
  * - What takes long, writing out what is dirty, happens before the operation begins: a user's call meanwhile is not held up.
  * - A sandbox that has an operation in flight is left alone, and is due at the next round.
  * - A point is no use of the sandbox: what is idle stays idle.
- * - None is taken when the vault runs short, or when the budget would be passed; the timeline says so, and each miss doubles
- *   the wait.
+ * - None is taken when the vault runs short, or when the budget would be passed; the timeline says so, and misses in a row
+ *   lengthen the wait.
  */
 import {
   AppError,

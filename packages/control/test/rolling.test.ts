@@ -104,9 +104,11 @@ describe('a schedule', () => {
   it('says so when the budget is passed before the point is taken, and asks less often', async () => {
     const world = new Rolling();
     const id = await world.make();
-    world.node.faults.failNext('snapshot', new AppError('over_budget', 'too slow'));
-    await world.work(id, 1);
-    expect(await world.skipped(id)).toEqual(['over_budget']);
+    for (let miss = 0; miss < 2; miss++) {
+      world.node.faults.failNext('snapshot', new AppError('over_budget', 'too slow'));
+      await world.work(id, 1);
+    }
+    expect(await world.skipped(id)).toEqual(['over_budget', 'over_budget']);
     expect((await world.get(id)).status).toBe('running');
     await world.work(id, 1);
     expect(await world.causes(id)).toEqual([]);
@@ -119,11 +121,11 @@ describe('a schedule', () => {
     const world = new Rolling();
     const id = await world.make({ snapshots: { budgetMs: 100 } });
     world.node.frozenMs = 150;
-    await world.work(id, 3);
-    expect(await world.causes(id)).toHaveLength(2);
+    await world.work(id, 4);
+    expect(await world.causes(id)).toHaveLength(3);
     world.node.frozenMs = 20;
     await world.work(id, 6);
-    expect(await world.causes(id)).toHaveLength(5);
+    expect(await world.causes(id)).toHaveLength(6);
   });
 
   it('takes none when the vault runs short, and says so', async () => {

@@ -17,7 +17,8 @@ export interface Cadence {
   readonly misses: number;
 }
 
-const MAX_BACK_OFF_MS = 60 * 60_000;
+/** A host that is always slow still gets a point now and then: what an attempt costs is bounded by its budget. */
+const MAX_BACK_OFF_MS = 15 * 60_000;
 const MAX_DOUBLINGS = 10;
 
 /**
@@ -26,10 +27,10 @@ const MAX_DOUBLINGS = 10;
  */
 export const QUIET_MEMORY_BYTES = 4 * 1024 * 1024;
 
-/** Each miss doubles the wait, up to an hour. */
+/** One miss is bad luck; each further one in a row doubles the wait, up to 15 minutes. */
 export function waitMs(everyMs: number, misses: number): number {
-  if (misses === 0) return everyMs;
-  return Math.max(everyMs, Math.min(MAX_BACK_OFF_MS, everyMs * 2 ** Math.min(misses, MAX_DOUBLINGS)));
+  const doublings = Math.min(Math.max(0, misses - 1), MAX_DOUBLINGS);
+  return Math.max(everyMs, Math.min(MAX_BACK_OFF_MS, everyMs * 2 ** doublings));
 }
 
 export function isDue({ lastAtMs, misses }: Cadence, everyMs: number | 'off', nowMs: number): boolean {
