@@ -26,7 +26,7 @@ export class World implements AsyncDisposable {
       useCases: world.control,
       authenticate: (token, project) => world.control.authenticate(token, project),
       logger: createLogger({ level: 'silent' }),
-      version: '0.0.0',
+      version: '0.1.0',
       onBreach: (breach) => world.breaches.push(breach),
     });
     world.url = await listen(world.#app, { host: '127.0.0.1', port: 0 });

@@ -13,6 +13,8 @@ type Json = Record<string, unknown>;
 
 /** Names the project that a request means. */
 export const PROJECT_HEADER_NAME = 'X-Space-Project';
+/** In every answer: the version of the server. */
+export const VERSION_HEADER_NAME = 'X-Space-Version';
 /** How the caller wants to be answered. */
 export const PREFER_HEADER_NAME = 'Prefer';
 /** Names the call. */

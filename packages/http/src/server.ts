@@ -17,6 +17,7 @@ import {
   type RouteName,
   schemas,
   type UseCases,
+  VERSION_HEADER_NAME,
 } from '@space/contract';
 import { type ApiKeyId, DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import Fastify, {
@@ -124,6 +125,7 @@ function guardRequests(app: FastifyInstance, options: HttpServerOptions, inFligh
     request.gone = inFlight.track(request.raw, reply.raw);
     logEnd(app, request, reply);
     reply.raw.setHeader('x-request-id', request.id);
+    reply.raw.setHeader(VERSION_HEADER_NAME, options.version);
     reply.raw.setHeader('cache-control', 'no-store');
     reply.raw.setHeader('x-content-type-options', 'nosniff');
     const { host } = request.headers;

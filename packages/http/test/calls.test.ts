@@ -289,7 +289,7 @@ describe('answers', () => {
   test('the contract, templates, capabilities and processes', async () => {
     await using world = await World.start();
     expect(await (await fetch(`${world.url}/openapi.json`)).json()).toMatchObject({ openapi: '3.1.0' });
-    expect(await (await fetch(`${world.url}/healthz`)).json()).toEqual({ status: 'ok', version: '0.0.0' });
+    expect(await (await fetch(`${world.url}/healthz`)).json()).toEqual({ status: 'ok', version: '0.1.0' });
     expect((await world.fetch('/v1/templates')).status).toBe(200);
     expect((await world.fetch('/v1/capabilities')).status).toBe(200);
     const path = await world.sandbox();

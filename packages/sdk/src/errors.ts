@@ -4,8 +4,10 @@ import type { Problem } from '@space/contract';
 /** `never`: the same call fails again. `later`: nothing was done; wait and repeat. `safe`: repeat at once. */
 export type RetryAdvice = Problem['retry'];
 
-/** Codes of the platform, and three of the client's own: nothing was heard, what was heard makes no sense, wrong use. */
-export type SpaceErrorCode = Problem['code'] | 'unreachable' | 'invalid_answer' | 'misused';
+/** Codes of the platform, and four of the client's own: nothing was heard, what was heard makes no sense, wrong use, the
+ * server is of a version that this client does not know.
+ */
+export type SpaceErrorCode = Problem['code'] | 'unreachable' | 'invalid_answer' | 'misused' | 'version_unfit';
 
 export interface SpaceErrorFields {
   readonly code: SpaceErrorCode;

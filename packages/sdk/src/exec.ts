@@ -178,6 +178,8 @@ export async function run(
   };
 }
 
+const KNOWN_EVENTS: ReadonlySet<string> = new Set<ExecEvent['type']>(['started', 'stdout', 'stderr', 'lost', 'exited']);
+
 function commandOf(command: string | readonly string[]) {
   return typeof command === 'string' ? { command } : { argv: command };
 }
@@ -190,6 +192,8 @@ function reopen(transport: Transport, path: string, at: Position, signal: AbortS
 
 async function* eventsOf(response: Promise<Response>, signal: AbortSignal | undefined): AsyncGenerator<ExecEvent> {
   for await (const event of readEvents<ExecWireEvent>(await response, 'exited', signal)) {
+    // A newer server may tell more.
+    if (!KNOWN_EVENTS.has(event.type)) continue;
     yield 'data' in event ? { ...event, data: fromBase64(event.data) } : event;
   }
 }

@@ -90,5 +90,6 @@ export {
 } from './sandbox.ts';
 export type { Schedule, ScheduleChanges, ScheduledExec, ScheduleOptions, Schedules } from './schedules.ts';
 export type { CallOptions, ConnectionOptions } from './transport.ts';
+export { SDK_VERSION } from './version.ts';
 export type { WatchEvent } from './watch.ts';
 export type { Xattrs } from './xattrs.ts';

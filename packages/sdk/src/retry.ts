@@ -1,9 +1,12 @@
 /**
- * Repeats a request where that is safe: it never reached the server (the connection was refused), or the server said that
- * nothing was done and when to come back (503 with Retry-After). All requests of one call carry one idempotency key.
+ * Repeats a request where that is safe: it never reached the server (the connection was refused); the server said that
+ * nothing was done and when to come back (503 with Retry-After); or the connection broke before an answer, and the call
+ * changes nothing or is named by an idempotency key, which all its requests carry: then it is carried out once.
  */
 const MAX_WAIT_MS = 10_000;
-const REFUSED_PAUSES_MS = [100, 400];
+const PAUSES_MS = [100, 400];
+/** Codes of a connection that broke; the request may have been read. */
+const BROKEN = ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'];
 
 export const MAX_RETRIES = 2;
 
@@ -16,10 +19,11 @@ export function pauseAfterAnswer(response: Response): number | undefined {
 }
 
 /** Fetch says what happened in its cause; any other failure may have come after the request was read. */
-export function pauseAfterFailure(error: unknown, attempt: number): number | undefined {
+export function pauseAfterFailure(error: unknown, attempt: number, isRepeatable: boolean): number | undefined {
   const cause = error instanceof Error ? error.cause : undefined;
   const code = typeof cause === 'object' && cause !== null && 'code' in cause ? cause.code : undefined;
-  return code === 'ECONNREFUSED' ? REFUSED_PAUSES_MS[attempt] : undefined;
+  const isSafe = code === 'ECONNREFUSED' || (isRepeatable && BROKEN.includes(String(code)));
+  return isSafe ? PAUSES_MS[attempt] : undefined;
 }
 
 /** Rejects with the signal's reason when it aborts. */

@@ -7,6 +7,7 @@ import type { Problem } from '@space/contract';
 import { readConfigFile } from './config-file.ts';
 import { fromProblem, invalidAnswer, misused, type SpaceError, unreachable } from './errors.ts';
 import { MAX_RETRIES, pause, pauseAfterAnswer, pauseAfterFailure } from './retry.ts';
+import { checkVersion } from './version.ts';
 
 export interface ConnectionOptions {
   /** Default: the environment variable SPACE_API_KEY, else that of the config file (see `config-file.ts`). */
@@ -77,6 +78,7 @@ export class Transport {
     const init = this.#initOf(call);
     for (let attempt = 0; ; attempt++) {
       const { response, pauseMs } = await this.#attempt(url, init, call, attempt);
+      if (response !== undefined) await checkVersion(response);
       if (response?.ok) return response;
       if (pauseMs === undefined || attempt >= this.#maxRetries || isReadOnce(call)) {
         if (response !== undefined) throw await errorOf(call, response);
@@ -94,7 +96,7 @@ export class Transport {
       return { response, pauseMs: pauseAfterAnswer(response) };
     } catch (error) {
       call.signal?.throwIfAborted();
-      const pauseMs = pauseAfterFailure(error, attempt);
+      const pauseMs = pauseAfterFailure(error, attempt, isRepeatable(call));
       if (pauseMs === undefined || attempt >= this.#maxRetries || isReadOnce(call))
         throw unreachable(this.baseUrl, error);
       return { response: undefined, pauseMs };
@@ -147,6 +149,11 @@ function addressOf(options: ConnectionOptions): { readonly url: string; readonly
 
 function trimmed(url: string): string {
   return url.replace(/\/+$/, '');
+}
+
+/** A read, or a call that its key names: carried out once, however often it is sent. */
+function isRepeatable({ bytes }: Call): boolean {
+  return bytes === undefined;
 }
 
 /** A stream as a body cannot be sent a second time. */

@@ -481,6 +481,37 @@ describe('repeating', () => {
     await server.close();
   });
 
+  test.each([
+    ['a read', (options: ConnectionOptions) => Sandbox.connect('one', options)],
+    ['a call that its key names', (options: ConnectionOptions) => Sandbox.create(options)],
+  ])('sends %s again when the connection broke before an answer, under one key', async (_, call) => {
+    const keys: unknown[] = [];
+    const server = createServer((request, response) => {
+      keys.push(request.headers['idempotency-key']);
+      if (keys.length === 1) request.socket.destroy();
+      else response.end('{}');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    await call({ apiKey: KEY, baseUrl: `http://127.0.0.1:${port}` });
+    expect(keys).toEqual([keys[0], keys[0]]);
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  test('does not send an upload again when the connection broke', async () => {
+    let asked = 0;
+    const cutting = ((url, init) => {
+      if (init?.method !== 'PUT') return fetch(url, init);
+      asked += 1;
+      return Promise.reject(
+        new TypeError('fetch failed', { cause: Object.assign(new Error(), { code: 'ECONNRESET' }) }),
+      );
+    }) as typeof fetch;
+    const sandbox = await create({ fetch: cutting });
+    expect((await failure(sandbox.files.write('/f', 'x'))).code).toBe('unreachable');
+    expect(asked).toBe(1);
+  });
+
   test('gives up in the end, and at once when it is told to', async () => {
     const server = await answering(503);
     expect((await failure(Sandbox.create(server.options))).code).toBe('unavailable');
@@ -502,5 +533,42 @@ describe('repeating', () => {
     setTimeout(() => late.listen(port, '127.0.0.1'), 50);
     await listing;
     await new Promise((resolve) => late.close(resolve));
+  });
+});
+
+describe('another version of the server', () => {
+  /** The server, as one that says that it is of that version (null: says nothing), and whose answers are changed. */
+  function as(version: string | null, change: (text: string) => string = (text) => text): typeof fetch {
+    return async (url, init) => {
+      const response = await fetch(url, init);
+      const headers = new Headers(response.headers);
+      headers.delete('x-space-version');
+      headers.delete('content-length');
+      if (version !== null) headers.set('x-space-version', version);
+      const { status } = response;
+      return new Response(status === 204 ? null : change(await response.text()), { status, headers });
+    };
+  }
+
+  test.each(['0.1.0', '0.1.7-rc.1', '0.9.0', '1.0.0', '1.99.3', null])('%s is worked with', async (version) => {
+    expect((await create({ fetch: as(version) })).status).toBe('running');
+  });
+
+  test.each(['0.0.9', '2.0.0', '10.1.0'])('%s is refused by name, before its answer is believed', async (version) => {
+    const error = await failure(create({ fetch: as(version) }));
+    expect(error).toMatchObject({ code: 'version_unfit', retry: 'never' });
+    expect(error.message).toContain(`The server is of version ${version}`);
+    expect(error.nextStep).toContain('0.1');
+  });
+
+  test('a newer one may say more than this client knows', async () => {
+    const more = as('1.5.0', (text) =>
+      text
+        .replace('{"id":"sbx', '{"colour":"blue","id":"sbx')
+        .replace('{"type":"exited"', '{"type":"weather","it":"rains"}\n{"type":"exited"'),
+    );
+    const sandbox = await create({ fetch: more });
+    expect(sandbox.fields).toMatchObject({ colour: 'blue', status: 'running' });
+    expect(await sandbox.run('echo hi')).toMatchObject({ exitCode: 0, stdout: 'hi\n', lostBytes: 0 });
   });
 });
