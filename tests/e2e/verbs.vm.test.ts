@@ -223,12 +223,19 @@ describe('snapshot, fork, rewind, pause, resume', () => {
 });
 
 describe('programs', () => {
-  it('the example of the README runs', async () => {
+  it.each([
+    ['first', '42 Find the bug.\n'],
+    [
+      'agent-loop',
+      'turn 1: exit code 0\nturn 2: exit code 0\nturn 3: exit code 1\nturn 3 is taken back\nthe bug is in parse()\nfixed it\n',
+    ],
+    ['best-of-n', 'way 2 wins: a much longer and better answer\n'],
+  ])('the example %s runs, and prints what its document says', async (name, output) => {
     const { baseUrl, apiKey } = world.connection;
     const env = { ...process.env, SPACE_URL: baseUrl, SPACE_API_KEY: apiKey };
-    const example = join(import.meta.dirname, '../../examples/first.ts');
+    const example = join(import.meta.dirname, `../../examples/${name}.ts`);
     const { stdout } = await promisify(execFile)(process.execPath, [example], { env });
-    expect(stdout).toBe('42 Find the bug.\n');
+    expect(stdout).toBe(output);
   });
 });
 

@@ -14,6 +14,7 @@ export async function runCli(argv: readonly string[], io: Io): Promise<number> {
   onEveryCommand(program as unknown as Command, (command) =>
     command.exitOverride().configureOutput({
       writeOut: (text) => io.stdout.write(text),
+      getOutHelpWidth: () => io.stdout.columns ?? 80,
       // Errors are said below, once, in one form.
       writeErr: () => undefined,
     }),
