@@ -12,4 +12,4 @@ console.log('after the rewind:', await sandbox.files.read('report'));
 if (kept !== null) await sandbox.rewind(kept);
 console.log('after undoing it:', await sandbox.files.read('report'));
 
-for (const { cause, note } of await sandbox.timeline()) console.log('in the timeline:', cause, note ?? '');
+for (const { cause, note } of (await sandbox.timeline()).snapshots) console.log('in the timeline:', cause, note ?? '');

@@ -8,7 +8,7 @@ install_dependencies() {
     started=$(now_ms)
     say_step 4 'npm packages' 'installing'
     # No package needs its install scripts, and older npm would run them all.
-    (cd "$ROOT" && as_owner npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2) ||
+    (cd "$ROOT" && as_owner npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error >/dev/null) ||
       die 'npm ci failed.' 'Its messages are above.' 'Check that the npm registry can be reached, then run this again.'
     say_done 4 'npm packages' "$started"
   fi

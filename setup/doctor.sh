@@ -96,14 +96,16 @@ look_at_kvm() {
 }
 
 look_at_cgroups() {
+  # Of version 2, and those that are mounted of version 1, where io is called blkio.
   controllers=" $(cat /sys/fs/cgroup/cgroup.controllers 2>/dev/null || true) "
+  controllers="$controllers$(sed -n 's/^[^ ]* [^ ]* cgroup \([^ ]*\) .*/ \1 /p' /proc/self/mounts | tr ',\n' '  ') "
   lacking=
   for controller in cpu memory pids io; do
-    case "$controllers" in *" $controller "*) ;; *) lacking="$lacking $controller" ;; esac
+    case "$controllers" in *" $controller "* | *" blk$controller "*) ;; *) lacking="$lacking $controller" ;; esac
   done
-  if [ -z "$lacking" ]; then row ok 'cgroup v2 limits' ''; else
-    row note 'cgroup v2 limits' "no controller for:$lacking; a VMM is held by its jail, not by these limits" \
-      'Start the machine with cgroup v2 alone (systemd.unified_cgroup_hierarchy=1).'
+  if [ -z "$lacking" ]; then row ok 'cgroup limits' ''; else
+    row note 'cgroup limits' "no controller for:$lacking; a VMM is held by its jail all the same" \
+      'Mount a cgroup tree with it; once the platform runs, `space capabilities` says what is in force.'
   fi
 }
 

@@ -60,7 +60,7 @@ CONFIG=${SPACE_CONFIG:-${XDG_CONFIG_HOME:-${HOME:-/root}/.config}/space/config.j
 
 echo 'This removes from this machine, for good:'
 for path in "$DATA" "$SPACE_CACHE" "$CONFIG" /run/space; do
-  [ ! -e "$path" ] || echo "  $path  ($(as_root du -sh --apparent-size "$path" 2>/dev/null | cut -f1))"
+  [ ! -e "$path" ] || echo "  $path  ($(as_root du -sh "$path" 2>/dev/null | cut -f1))"
 done
 echo "  the system users $USERS"
 [ -z "$(find_running "$DATA")" ] || echo 'The platform runs; it is stopped first.'

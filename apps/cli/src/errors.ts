@@ -1,5 +1,5 @@
 /** What went wrong, as a person and as a program read it; and how the process ends. */
-import { ForkError, SpaceError } from '@space/sdk';
+import { ForkError, SpaceError, type SpaceErrorCode } from '@space/sdk';
 import { CommanderError } from 'commander';
 import { inert, inertJson } from './inert.ts';
 
@@ -45,10 +45,17 @@ interface ErrorShape {
   readonly facts: Readonly<Record<string, string | number | boolean>>;
 }
 
+/** Where a command line has a better answer than a library. */
+const NEXT_STEPS: Partial<Record<SpaceErrorCode, string>> = {
+  unreachable:
+    'On this machine, `space up` starts the platform, and `space doctor` says what is there. Else check SPACE_URL.',
+};
+
 function shapeOf(error: unknown): ErrorShape {
   const unknown = { retry: 'never', status: null, requestId: null, facts: {} } as const;
   if (error instanceof SpaceError) {
-    const { code, detail, nextStep, retry, status, requestId, facts } = error;
+    const { code, detail, retry, status, requestId, facts } = error;
+    const nextStep = NEXT_STEPS[code] ?? error.nextStep;
     return { code, detail, nextStep, retry, status: status ?? null, requestId: requestId ?? null, facts };
   }
   if (error instanceof ForkError) {

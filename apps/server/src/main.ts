@@ -67,7 +67,7 @@ async function welcome(platform: Platform, { dataDir, newKey }: Config): Promise
   const { accelerator } = await platform.node.capabilities();
   if (accelerator.name === 'tcg') {
     console.log('Guest code is emulated here: fine for interactive work, slow for computation.');
-    console.log('  GET /v1/capabilities says why KVM is not used, and what would help.');
+    console.log('  `space capabilities` says why KVM is not used, and what would help.');
   }
   if (!platform.firstRun && !newKey) return;
   const key = await platform.createApiKey();

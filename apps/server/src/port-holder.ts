@@ -1,5 +1,6 @@
 /** Who listens on a port of this machine, as far as we may see: for the message that says that an address is in use. */
 import { readdir, readFile, readlink } from 'node:fs/promises';
+import { basename } from 'node:path';
 
 const LISTENING = '0A';
 
@@ -20,8 +21,14 @@ export async function portHolder(port: number): Promise<string | null> {
   return null;
 }
 
+/** Its program and the first of its arguments; whoever started it chose them, so nothing else than plain text is shown. */
 async function nameOf(pid: string): Promise<string> {
-  return (await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '?')).trim();
+  const commandLine = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+  const [program = '', first = ''] = commandLine.split('\0');
+  return `${basename(program)} ${first}`
+    .replaceAll(/[^\x20-\x7e]/g, '?')
+    .trim()
+    .slice(0, 60);
 }
 
 /** Inodes of the sockets that listen on the port, from a table of the kernel. */

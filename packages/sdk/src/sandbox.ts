@@ -254,7 +254,9 @@ export class Sandbox implements AsyncDisposable {
 
   /** Its snapshots, each with its parent, and what was forked from them: its part of the tree. */
   async timeline({ signal }: CallOptions = {}): Promise<Timeline> {
-    const pages = await Array.fromAsync(pagesOf<TimelinePage>(this.#transport, `${this.#path}/snapshots`, {}, signal));
+    const pages: TimelinePage[] = [];
+    const source = pagesOf<TimelinePage>(this.#transport, `${this.#path}/snapshots`, {}, signal);
+    for await (const page of source) pages.push(page);
     const [first] = pages;
     if (first === undefined) throw new Error('a list has a page');
     return {
