@@ -51,6 +51,9 @@ describe('points', () => {
     expect(await world.ok('timeline', 'src')).toMatch(
       new RegExp(`\\n {3}${kept} .*rewind.*\\n\\*  ${point}  golden +snapshot .* first\\n`),
     );
+    expect((await world.run(['rewind', 'src'])).code).toBe(2);
+    await world.ok('rewind', 'src', '--at', '0s');
+    await world.ok('rewind', 'src', point);
     const copies = (await world.ok('fork', 'src', '-n', '2', '--from', kept)).trim().split('\n');
     expect(copies).toHaveLength(2);
     expect(await world.ok('exec', copies[1] ?? '', 'cat f')).toBe('two\n');

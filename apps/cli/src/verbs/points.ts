@@ -1,8 +1,10 @@
 /** snapshot, snapshots, timeline, fork, rewind. */
-import { deleteSnapshot, ForkError, listSnapshots, type Sandbox, type Snapshot } from '@space/sdk';
-import { type Cli, verb, wholeNumber } from '../cli.ts';
+import { deleteSnapshot, ForkError, listSnapshots, type PastTime, type Sandbox, type Snapshot } from '@space/sdk';
+import { type Cli, duration, verb, wholeNumber } from '../cli.ts';
 import type { Context } from '../context.ts';
-import { ageText } from '../output.ts';
+import { usage } from '../errors.ts';
+import { inert } from '../inert.ts';
+import { ageText, bytesText } from '../output.ts';
 import { resolveSandbox, resolveSnapshot } from '../resolve.ts';
 import { defined } from './options.ts';
 
@@ -57,9 +59,19 @@ export function timeline(cli: Cli) {
     .action(
       cli.run(async (context, _, reference) => {
         const sandbox = await resolveSandbox(reference, context);
-        const { snapshots: points } = await sandbox.timeline();
-        const rows = points.map((point) => rowOf(point, sandbox));
-        context.out.table(points, ['', 'ID', 'NAME', 'CAUSE', 'AGE', 'PARENT', 'STATE', 'NOTE'], rows);
+        const all = await sandbox.timeline();
+        const rows = all.snapshots.map((point) => rowOf(point, sandbox));
+        context.out.table(all, ['', 'ID', 'NAME', 'CAUSE', 'AGE', 'CHANGED', 'PARENT', 'KEPT', 'STATE', 'NOTE'], rows);
+        if (context.out.json) return;
+        for (const { sandboxId, name, from } of all.forks) {
+          context.out.line(inert(`${from} was forked to ${name ?? ''} ${sandboxId}`.replace('  ', ' ')));
+        }
+        const [last] = all.skipped;
+        if (last !== undefined) {
+          context.out.line(
+            inert(`The schedule took none ${all.skipped.length} times, last at ${last.at}: ${last.code}.`),
+          );
+        }
       }),
     );
 }
@@ -87,12 +99,17 @@ export function fork(cli: Cli) {
 export function rewind(cli: Cli) {
   return verb('rewind', 'put a sandbox back to a snapshot; prints the one that holds what it was, to undo')
     .argument('<sandbox>')
-    .argument('<snapshot>')
+    .argument('[snapshot]')
+    .option('--at <time>', 'in place of a snapshot: how it was then, e.g. 10m (ago), or 2030-01-31T08:00:00Z', pastTime)
     .option('--discard-present', 'keep no snapshot of the present: for a sandbox that cannot be snapshotted any more')
     .action(
-      cli.run(async (context, { discardPresent }, reference, to) => {
+      cli.run(async (context, { discardPresent, at }, reference, to) => {
+        if ((at === undefined) === (to === undefined)) {
+          throw usage('Where to go back to is not clear.', 'Give a snapshot of `space timeline`, or a time with --at.');
+        }
         const sandbox = await resolveSandbox(reference, context);
-        const point = await resolveSnapshot(to, context, sandbox);
+        const point = to === undefined ? at : await resolveSnapshot(to, context, sandbox);
+        if (point === undefined) return;
         const kept = await sandbox.rewind(point, defined({ keepPresent: discardPresent ? false : undefined }));
         context.out.result({ sandbox: sandbox.fields, kept }, () => kept?.id ?? []);
       }),
@@ -106,15 +123,27 @@ function tellForks(copies: readonly Sandbox[], { out }: Context): void {
   );
 }
 
+/** A time, or how long ago it was. */
+function pastTime(text: string): PastTime {
+  if (/^[0-9]+(ms|s|m|h|d)?$/.test(text)) return { agoMs: duration(text) };
+  if (Number.isNaN(Date.parse(text)))
+    throw usage(`"${text}" is not a time.`, 'Give it like 10m, or 2030-01-31T08:00:00Z.');
+  return { at: new Date(text) };
+}
+
 function rowOf(point: Snapshot, { fields }: Sandbox): string[] {
-  const { id, name, cause, takenAt, parent, note } = point;
+  const { id, name, cause, takenAt, changed, parent, pinned, note } = point;
+  const written = changed === null ? '-' : bytesText(changed.diskBytes + changed.memoryBytes);
+  const kept = name !== null ? 'by name' : pinned ? 'pinned' : 'by policy';
   return [
     fields.head === id ? '*' : '',
     id,
     name ?? '-',
     cause,
     ageText(takenAt),
+    written,
     parent ?? '-',
+    kept,
     stateOf(point),
     note ?? '',
   ];
