@@ -2,7 +2,7 @@
  * The window: how a running VM becomes a point.
  *
  * ```
- *   flush ×2      freeze ── stop ── device state ── capture ── run ── thaw      commit
+ *   flush (×2)    freeze ── stop ── device state ── capture ── run ── thaw      commit
  *   VM runs       └──────── user processes stand still ─────────────────┘      VM runs
  *                           └────── vCPUs stand still ───────┘
  * ```
@@ -24,6 +24,8 @@ import {
   type TakenPoint,
 } from '@space/core';
 import type { Life } from './life.ts';
+
+const SHORT_FLUSH_MS = 40;
 
 export interface CapturePlan {
   readonly snapshotId: SnapshotId;
@@ -56,7 +58,8 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   await life.vault.flush(life.lifeId);
   // Told for information: that it cannot be measured stops no point.
   const measured = life.vault.changed(life.lifeId).catch(() => null);
-  await life.vault.flush(life.lifeId);
+  // What was written meanwhile; after a short flush that is so little that it can be left to the capture.
+  if (clock.monotonicMs() - startedAt > SHORT_FLUSH_MS) await life.vault.flush(life.lifeId);
   const changed = await measured;
   plan.check();
   const guest = await life.guest();

@@ -10,6 +10,7 @@ import koffi from 'koffi';
 const libc = koffi.load('libc.so.6');
 // `ioctl` is variadic in C; on Linux x86-64 and arm64 its third argument travels like a fixed one.
 const ioctlFunction = libc.func('int ioctl(int fd, unsigned long request, void *argument)');
+const syncRangeFunction = libc.func('int sync_file_range(int fd, long offset, long length, unsigned int flags)');
 const flockFunction = libc.func('int flock(int fd, int operation)');
 
 /** `EWOULDBLOCK` is another name of `EAGAIN`. */
@@ -57,6 +58,14 @@ function callAsync(
 /** `argument` is read and written in place; `name` is the ioctl's, for errors. */
 export function ioctl(fd: number, name: string, request: number, argument: Uint8Array | null, subject: string) {
   return callAsync(ioctlFunction, name, subject, [fd, request, argument]);
+}
+
+/** Wait for what is being written, write what is dirty, wait for that. */
+const WAIT_WRITE_WAIT = 1 | 2 | 4;
+
+/** Writes out the file's dirty pages. Durable they are only with the next commit of the file system. */
+export function writeOut(fd: number, path: string): Promise<void> {
+  return callAsync(syncRangeFunction, 'sync_file_range', path, [fd, 0, 0, WAIT_WRITE_WAIT]);
 }
 
 const LOCK_EXCLUSIVE_NOW = 2 | 4;

@@ -23,7 +23,7 @@ import {
   type VaultSpace,
 } from '@space/core';
 import { layBallast, withBallast } from './ballast.ts';
-import { commitTransaction, setReadOnly, snapshotSubvolume, syncFileSystem } from './btrfs.ts';
+import { commitTransaction, setReadOnly, snapshotSubvolume } from './btrfs.ts';
 import { removeSealed, removeSubvolume } from './cleanup.ts';
 import { replaceFile, syncFolder } from './durable.ts';
 import { errnoOf, storeFailure } from './failures.ts';
@@ -240,8 +240,8 @@ export class BtrfsVault implements Vault {
   #delete(remove: () => Promise<void>): Promise<void> {
     return SLOW_LANE.run(async () => {
       await remove();
-      // Commits, and wakes the kernel's cleaner, which else comes round every 30 seconds only.
-      await syncFileSystem(this.#layout.root);
+      // It also wakes the kernel's cleaner, which else comes round every 30 seconds only.
+      await commitTransaction(this.#layout.root);
       await layBallast(this.#layout);
     });
   }
