@@ -56,6 +56,16 @@ async function failureOf(outcome: Promise<unknown>): Promise<AppError> {
   throw new Error(`expected an AppError, not ${thrown}`, { cause: thrown });
 }
 
+it('maps the memory of a guest in small pages, so that one that is touched does not bring in megabytes', async () => {
+  const vm = await start();
+  await vm.run();
+  await world.recall(vm);
+  const mappings = (await readFile(`/proc/${vm.record.pid}/smaps`, 'utf8')).split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m);
+  const memory = mappings.filter((text) => / rw-s /.test(text) && text.includes('Size:             262144 kB'));
+  expect(memory).toHaveLength(1);
+  expect(/^VmFlags:.*$/m.exec(memory[0] ?? '')?.[0]).not.toMatch(/ hg\b/);
+});
+
 it('runs the VMM without privileges, network, environment or core files, first in line for the OOM killer', async () => {
   const [{ record }, other] = [await start(), await start()];
   const proc = `/proc/${record.pid}`;

@@ -11,6 +11,7 @@ const libc = koffi.load('libc.so.6');
 // `ioctl` is variadic in C; on Linux x86-64 and arm64 its third argument travels like a fixed one.
 const ioctlFunction = libc.func('int ioctl(int fd, unsigned long request, void *argument)');
 const syncRangeFunction = libc.func('int sync_file_range(int fd, long offset, long length, unsigned int flags)');
+const preadv2Function = libc.func('long preadv2(int fd, const uint8_t *parts, int count, long offset, int flags)');
 const flockFunction = libc.func('int flock(int fd, int operation)');
 
 /** `EWOULDBLOCK` is another name of `EAGAIN`. */
@@ -66,6 +67,18 @@ const WAIT_WRITE_WAIT = 1 | 2 | 4;
 /** Writes out the file's dirty pages. Durable they are only with the next commit of the file system. */
 export function writeOut(fd: number, path: string): Promise<void> {
   return callAsync(syncRangeFunction, 'sync_file_range', path, [fd, 0, 0, WAIT_WRITE_WAIT]);
+}
+
+const ONLY_IF_CACHED = 8;
+/** `struct iovec`, and behind it the byte that it leads to: in one buffer, so that what is written to lives as long. */
+const IOVEC_BYTES = 16;
+const PART = Buffer.alloc(IOVEC_BYTES + 1);
+PART.writeBigUInt64LE(koffi.address(PART) + BigInt(IOVEC_BYTES), 0);
+PART.writeBigUInt64LE(1n, 8);
+
+/** Whether the byte can be read without the disk. Does not block. */
+export function isCached(fd: number, offset: number): boolean {
+  return preadv2Function(fd, PART, 1, offset, ONLY_IF_CACHED) === 1;
 }
 
 const LOCK_EXCLUSIVE_NOW = 2 | 4;

@@ -38,6 +38,7 @@ import { ownBytes } from './own-bytes.ts';
 import { readPointFiles, writePointFiles } from './point-files.ts';
 import { readSpace, SpaceReserve } from './space.ts';
 import { NO_STEPS, type StepHook } from './steps.ts';
+import { WorkingSets } from './working-set.ts';
 
 export interface MountedVault {
   readonly name: VaultName;
@@ -49,6 +50,8 @@ export interface MountedVault {
   readonly step?: StepHook;
 }
 
+/** By then a guest has taken its identity and has answered its first calls. */
+const AWAKE_AFTER_MS = 1_000;
 /** Of `stat`, whatever the file system's own are. */
 const BLOCK_BYTES = 512;
 
@@ -59,6 +62,7 @@ export class BtrfsVault implements Vault {
   readonly #step: StepHook;
   readonly #reserve: SpaceReserve;
   readonly #gate = new OpenGate();
+  readonly #workingSets = new WorkingSets();
   readonly #imports = new Map<string, Promise<void>>();
 
   private constructor(mounted: MountedVault) {
@@ -110,8 +114,19 @@ export class BtrfsVault implements Vault {
         this.#reserve.release(lifeId);
         throw thrown;
       }
-      return this.lifeFiles(lifeId);
+      const files = this.lifeFiles(lifeId);
+      if (from.kind === 'point') this.#helpToWake(files.memory, memoryBytes);
+      return files;
     });
+  }
+
+  /** Beside everything else. That it fails (the life is gone already) makes a guest slower, and no more. */
+  #helpToWake(memory: string, memoryBytes: number): void {
+    const sets = this.#workingSets;
+    this.#gate.run(() => sets.readAhead(memory, memoryBytes)).catch(() => undefined);
+    if (sets.knows(memoryBytes)) return;
+    const learn = () => this.#gate.run(() => sets.learn(memory, memoryBytes)).catch(() => undefined);
+    setTimeout(learn, AWAKE_AFTER_MS).unref();
   }
 
   lifeFiles(lifeId: LifeId): LifeFiles {

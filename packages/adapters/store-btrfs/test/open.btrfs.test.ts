@@ -1,7 +1,7 @@
 /** Opening takes over what a dead daemon left, and nothing that is anybody else's. */
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { open, readdir, rename, rm, truncate, writeFile } from 'node:fs/promises';
+import { open, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { AppError } from '@space/core';
 import { bootLife, readLife, takePoint, writeLife } from '@space/testkit/vault-suite';
@@ -51,6 +51,13 @@ describe('opening', () => {
     expect(await readLife(second, lifeId, 'disk', 4)).toBe('kept');
     await second.close();
     await second.close();
+  });
+
+  it('has little read ahead of the pages that are touched', async () => {
+    const vault = await openVault(options);
+    const { id } = JSON.parse(await readFile(join(options.folder, 'mnt', 'vault.json'), 'utf8'));
+    expect((await readFile(`/sys/fs/btrfs/${id}/bdi/read_ahead_kb`, 'utf8')).trim()).toBe('32');
+    await vault.close();
   });
 
   it('refuses a vault that is open already, in this process or another', async () => {

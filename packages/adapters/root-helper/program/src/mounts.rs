@@ -92,6 +92,13 @@ pub fn mount(source: &Path, target: &Path) -> Result<()> {
     call_mount(source, target, FLAGS)
 }
 
+/// As other file systems do. Btrfs reads four megabytes around each page of memory that a guest touches. Where it cannot
+/// be set, guests wake more slowly, and that is all.
+pub fn read_ahead_little(uuid: &str) {
+    const READ_AHEAD_KIB: &str = "32";
+    let _ = fs::write(format!("/sys/fs/btrfs/{uuid}/bdi/read_ahead_kb"), READ_AHEAD_KIB);
+}
+
 /// A mount that is taken over may have been made with other options.
 pub fn remount(source: &Path, target: &Path) -> Result<()> {
     call_mount(source, target, FLAGS | libc::MS_REMOUNT)

@@ -62,6 +62,7 @@ pub fn open(vault: &VaultConfig, (uid, gid): (u32, u32)) -> Result<Opened> {
         mounts::mount(&device, &target)?;
     }
     let superblock = read_superblock(&path)?.ok_or_else(|| Failure::unavailable("the vault has no superblock"))?;
+    mounts::read_ahead_little(&superblock.uuid);
     let root = open_folder(&target)?;
     if is_loop && superblock.total_bytes < fs::metadata(&path).about(path.display())?.len() {
         loops::refresh_size(&device)?;
