@@ -175,22 +175,21 @@ async function rewind(state: NodeState, order: RewindOrder): Promise<{ kept: Tak
   const { ledger, machinery } = state;
   const since = machinery.clock.monotonicMs();
   const { vault, record } = ledger.get(order.sandboxId);
-  // Before the present is disturbed, the target is known to be good.
   const target = await vault.readPoint(order.to);
-  const present =
-    state.lives.has(order.sandboxId) && order.keepAs !== null
-      ? await captureRunning(state, { ...order, snapshotId: order.keepAs }, PATIENT_FREEZE_MS)
-      : null;
+  // Until the target runs and knows who it is, the present is not disturbed.
+  const prepared = await prepareLife(machinery, {
+    vault,
+    size: target.manifest.size,
+    from: order.to,
+    identity: order,
+    check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
+    since,
+  });
+  const present = await keepPresent(state, order).catch(async (error: unknown) => {
+    await prepared.discard('the present could not be kept');
+    throw error;
+  });
   try {
-    const kept = present === null ? null : await present.captured.leaveStopped();
-    const prepared = await prepareLife(machinery, {
-      vault,
-      size: target.manifest.size,
-      from: order.to,
-      identity: order,
-      check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
-      since,
-    });
     const life = await switchTo(state, vault, prepared, {
       ...record,
       epoch: order.epoch,
@@ -199,9 +198,21 @@ async function rewind(state: NodeState, order: RewindOrder): Promise<{ kept: Tak
       head: order.to,
       life: prepared.life.lifeId,
     });
-    return { kept, life };
+    return { kept: present?.point ?? null, life };
   } catch (error) {
     if (present !== null && state.lives.get(order.sandboxId) === present.life) await present.captured.undo();
+    throw error;
+  }
+}
+
+/** A point of the present, whose VM then stands still; null when there is none to keep. */
+async function keepPresent(state: NodeState, { keepAs, ...order }: RewindOrder) {
+  if (!state.lives.has(order.sandboxId) || keepAs === null) return null;
+  const { life, captured } = await captureRunning(state, { ...order, snapshotId: keepAs }, PATIENT_FREEZE_MS);
+  try {
+    return { life, captured, point: await captured.leaveStopped() };
+  } catch (error) {
+    await captured.undo();
     throw error;
   }
 }

@@ -46,7 +46,7 @@ export interface NodePort extends NodeFiles {
   snapshot(order: CaptureOrder): Promise<TakenPoint>;
   /** A point, then the end of the VM. Throws with the sandbox running on. */
   pause(order: CaptureOrder): Promise<TakenPoint>;
-  /** Keeps the present as `keepAs` (when there is a running life), starts a life from `to`, and only then ends the old one. */
+  /** Prepares a life from `to`, keeps the present as `keepAs` (when a life runs), and only then ends the old one. */
   rewind(order: RewindOrder): Promise<{ readonly kept: TakenPoint | null; readonly life: StartedLife }>;
   /** Ends the VM and removes the sandbox with the given points; idempotent, also for an unknown sandbox. */
   destroy(order: DestroyOrder): Promise<void>;
