@@ -38,6 +38,7 @@ const ANSWERS_PER_ROUND = 10;
 const SELDOM = 10;
 const BASELINE_EVERY = 5;
 const IDLE_COUNT = 10;
+const MAX_FAILURES = 10;
 
 const machineAtEnd = startOfReport();
 const startedAt = performance.now();
@@ -56,6 +57,19 @@ say('booting the plain VMs');
 await using baseline = await Baseline.start(samples, installation.vaultFolder, size, accelerator.name);
 await idleRound(ours, IDLE_COUNT);
 
+const failures: string[] = [];
+
+/** A call that fails is no sample, and is told in the report. */
+async function attempt(round: () => Promise<void>): Promise<void> {
+  try {
+    await round();
+  } catch (thrown) {
+    failures.push(String(thrown));
+    say(String(thrown));
+    if (failures.length > MAX_FAILURES) throw thrown;
+  }
+}
+
 for (let round = 0; round < ROUNDS; round++) {
   if (performance.now() - startedAt > TIME_LIMIT_MS) {
     say(`the time is over after ${round} rounds`);
@@ -70,11 +84,11 @@ for (let round = 0; round < ROUNDS; round++) {
   await rewindRound(ours);
   if (round % BASELINE_EVERY === 0) await baseline.round();
   if (round % SELDOM === 0) await stallRound(ours, SELDOM);
-  if (round % SELDOM === 0) await manyForksRound(ours);
+  if (round % SELDOM === 0) await attempt(() => manyForksRound(ours));
 }
 await sandbox.delete();
 
 const guest = `${size.vcpus} vCPU, ${size.memoryMib} MiB, ${WORKING_SET_MIB} MiB of them held by a program, template base`;
-const report = reportOf(machineAtEnd(vmmVersion, guest), accelerator.name, samples);
+const report = reportOf(machineAtEnd(vmmVersion, guest), accelerator.name, samples, failures);
 console.log(`\n${textOf(report)}`);
 if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(report, null, 2)}\n`);

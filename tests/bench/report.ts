@@ -55,6 +55,8 @@ export interface Report {
   readonly accelerator: string;
   readonly results: readonly Result[];
   readonly ratios: Readonly<Record<keyof typeof RATIOS, number | null>>;
+  /** Calls that failed, and so are no samples. */
+  readonly failures: readonly string[];
 }
 
 /** What is known of the machine before the first measurement. */
@@ -76,21 +78,21 @@ export function startOfReport() {
   });
 }
 
-export function reportOf(machine: Machine, accelerator: string, samples: Samples): Report {
+export function reportOf(machine: Machine, accelerator: string, samples: Samples, failures: readonly string[]): Report {
   const others = samples.names().filter((name) => !NAMES.some((known) => known === name));
   const results = [...NAMES, ...others].map((name) => summarise(name, samples.of(name), ABSENT[name]));
   const median = (name: string) => results.find((result) => result.name === name)?.p50 ?? null;
   const ratios = Object.fromEntries(
     Object.entries(RATIOS).map(([verb, [baseline, ours]]) => [verb, ratio(median(baseline), median(ours))]),
   ) as Report['ratios'];
-  return { machine, accelerator, results, ratios };
+  return { machine, accelerator, results, ratios, failures };
 }
 
 function ratio(baseline: number | null, ours: number | null): number | null {
   return baseline === null || ours === null ? null : Number((baseline / ours).toFixed(2));
 }
 
-export function textOf({ machine, accelerator, results, ratios }: Report): string {
+export function textOf({ machine, accelerator, results, ratios, failures }: Report): string {
   const cell = (value: number | null) => (value === null ? '–' : value.toFixed(1)).padStart(10);
   const rows = results.map(
     ({ name, unit, n, p50, p95, p99 }) =>
@@ -107,6 +109,7 @@ export function textOf({ machine, accelerator, results, ratios }: Report): strin
     `baseline ÷ ours: ${Object.entries(ratios)
       .map(([verb, value]) => `${verb} ${value ?? '–'}`)
       .join(', ')}`,
+    ...failures.map((failure) => `failed: ${failure}`),
   ].join('\n');
 }
 
