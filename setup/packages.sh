@@ -2,7 +2,7 @@
 
 MIN_RUST_MINOR=85
 # System users, whom nobody logs in as.
-USERS=space-db
+USERS='space-node space-control space-gateway'
 # Another apt (unattended upgrades, say) is waited for this long.
 APT_WAIT_S=300
 
@@ -104,7 +104,7 @@ forbid_system_cluster() {
   echo 'create_main_cluster = false' | as_root tee /etc/postgresql-common/createcluster.d/space.conf >/dev/null
 }
 
-# space-db runs PostgreSQL, which refuses root. Nobody logs in as it.
+# The processes of the platform, each as its own user; space-control runs PostgreSQL too. Nobody logs in as them.
 make_users() {
   for user in $USERS; do
     getent passwd "$user" >/dev/null && continue

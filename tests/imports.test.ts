@@ -14,12 +14,13 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   '@space/contract': ['@space/core'],
   '@space/control': ['@space/core', '@space/contract'],
   '@space/node': ['@space/core'],
+  '@space/gateway': ['@space/core'],
   '@space/link': ['@space/core'],
   '@space/http': ['@space/core', '@space/contract'],
   // Types only: the SDK has no runtime dependencies.
   '@space/sdk': ['@space/contract'],
   // What a user's tests start: the platform but for its machine.
-  '@space/testing': ['@space/core', '@space/control', '@space/http', '@space/testkit'],
+  '@space/testing': ['@space/core', '@space/control', '@space/gateway', '@space/http', '@space/testkit'],
   '@space/guest-proto': [],
   '@space/guest-image': [],
   '@space/guest-grpc': ['@space/core', '@space/guest-proto'],

@@ -1,13 +1,18 @@
-/** The platform as its own process, as `npm start` runs it: it can be killed and started again. */
+/** The platform as its own processes, as `npm start` runs them: each can be killed, and all started again. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Config } from '@space/server';
 
-const ROOT = join(import.meta.dirname, '../..');
+export const ROOT = join(import.meta.dirname, '../..');
 /** The last line of every start. */
 const READY = 'Ready.';
 
+export const ROLES = ['control', 'node', 'gateway'] as const;
+export type RoleName = (typeof ROLES)[number];
+
+/** `process` is the supervisor. */
 export interface Daemon {
   readonly process: ChildProcess;
   readonly url: string;
@@ -19,12 +24,12 @@ export interface Daemon {
 /** Where the first start leaves URL and key for clients. */
 export const clientConfigOf = (dataDir: string): string => join(dataDir, 'client/config.json');
 
-/** Returns when it has said all that it says at a start; `port` 0: any free one. */
-export async function startDaemon({ dataDir, memoryMib }: Config, port = 0): Promise<Daemon> {
+/** Returns when it has said all that it says at a start; `port` 0: any free one. `checkout`: where its code lies. */
+export async function startDaemon({ dataDir, memoryMib }: Config, port = 0, checkout = ROOT): Promise<Daemon> {
   const options = { data: dataDir, listen: `127.0.0.1:${port}`, 'vault-size': '24', memory: `${memoryMib}` };
   const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
   const child = spawn(process.execPath, ['apps/server/src/main.ts', ...flags], {
-    cwd: ROOT,
+    cwd: checkout,
     env: { ...process.env, SPACE_CLIENT_CONFIG: clientConfigOf(dataDir) },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -41,6 +46,25 @@ export async function startDaemon({ dataDir, memoryMib }: Config, port = 0): Pro
   });
   if (url === null) throw new Error('the daemon did not say where it serves');
   return { process: child, url, apiKey, ended };
+}
+
+/** The processes that the supervisor has started and not yet reaped, by role. */
+export async function rolesOf(daemon: Daemon): Promise<ReadonlyMap<string, number>> {
+  const found = new Map<string, number>();
+  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+    const read = (file: string) => readFile(join('/proc', pid, file), 'utf8').catch(() => '');
+    const parent = (await read('status')).match(/^PPid:\s+(\d+)$/m)?.[1];
+    if (Number(parent) !== daemon.process.pid) continue;
+    const role = /role\.ts\0(\w+)\0/.exec(await read('cmdline'))?.[1];
+    if (role !== undefined) found.set(role, Number(pid));
+  }
+  return found;
+}
+
+export async function killRole(daemon: Daemon, name: RoleName): Promise<void> {
+  const pid = (await rolesOf(daemon)).get(name);
+  // It may be between one run and the next, from the round before.
+  if (pid !== undefined) process.kill(pid, 'SIGKILL');
 }
 
 export async function endDaemon(daemon: Daemon, signal: 'SIGINT' | 'SIGTERM' | 'SIGKILL'): Promise<void> {

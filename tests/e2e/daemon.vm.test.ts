@@ -1,18 +1,22 @@
-/** The daemon is killed; its VMs run on, and the next daemon takes them up. */
+/** The node, then all of the daemon is killed; VMs run on, and the next process takes them up. */
 import { execFile } from 'node:child_process';
-import { mkdtemp } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type ExecEvent, Sandbox } from '@space/sdk';
 import { processesNaming, startPlatform } from '@space/server';
 import { expect, it } from 'vitest';
-import { clientConfigOf, endDaemon, startDaemon } from './daemon.ts';
+import { clientConfigOf, endDaemon, killRole, ROLES, ROOT, rolesOf, startDaemon } from './daemon.ts';
 import { ask, placeWitness } from './witness.ts';
 import { removeAll, testConfig } from './world.ts';
 
-it('keeps running sandboxes through a kill -9 of the daemon, and pauses them when it is stopped', async () => {
+const run = promisify(execFile);
+
+it('keeps running sandboxes through a kill -9 of the node and of the daemon, and pauses them when it is stopped', async () => {
   const config = testConfig(await mkdtemp('/var/tmp/space-e2e-'));
-  let daemon = await startDaemon(config);
+  const checkout = await closedCheckout();
+  let daemon = await startDaemon(config, await privilegedPort(), checkout.path);
   const port = Number(new URL(daemon.url).port);
   try {
     const { apiKey } = daemon;
@@ -21,6 +25,20 @@ it('keeps running sandboxes through a kill -9 of the daemon, and pauses them whe
     const before = await placeWitness(sandbox);
     const { processId } = await sandbox.start('for i in $(seq 1 1000); do echo $i; sleep 0.01; done; exit 3');
     const printed = await readSome(sandbox.attach(processId));
+    const roles = await rolesOf(daemon);
+    for (const name of ROLES) expect(await privilegesOf(roles.get(name)), name).toBe('none');
+
+    // The node alone: control answers that it is away, and the sandbox runs on.
+    await killRole(daemon, 'node');
+    const away = await fetch(`${daemon.url}/v1/sandboxes/${sandbox.id}/processes`, {
+      headers: { authorization: `Bearer ${apiKey}` },
+    });
+    expect(away).toMatchObject({ status: 503 });
+    expect(await away.json()).toMatchObject({ code: 'node_unavailable', retry: 'later' });
+    expect(await notReady(daemon.url)).toEqual(['node', 'templates']);
+    await expect.poll(() => notReady(daemon.url), { timeout: 30_000 }).toEqual([]);
+    expect(await ask(sandbox)).toMatchObject({ word: before.word, pid: before.pid });
+
     await endDaemon(daemon, 'SIGKILL');
     expect(await processesNaming(`${config.runDir}/lives`)).not.toEqual([]);
 
@@ -58,13 +76,59 @@ it('keeps running sandboxes through a kill -9 of the daemon, and pauses them whe
     // Takes up whatever a failed test left, and closes it.
     await (await startPlatform(config)).close();
     await removeAll(config);
+    await checkout.remove();
   }
 });
 
 /** The command line, with what the first start left for it. */
 function space(dataDir: string, ...args: string[]) {
   const env = { PATH: process.env['PATH'] ?? '', SPACE_CONFIG: clientConfigOf(dataDir) };
-  return promisify(execFile)(join(import.meta.dirname, '../../space'), args, { env });
+  return run(join(import.meta.dirname, '../../space'), args, { env });
+}
+
+/** This checkout where nobody but root may go, as one in root's home: the code of the processes without root lies there too. */
+async function closedCheckout() {
+  const folder = await mkdtemp('/var/tmp/space-closed-');
+  const path = join(folder, 'checkout');
+  await mkdir(path);
+  await run('mount', ['--bind', ROOT, path]);
+  return {
+    path,
+    async remove() {
+      await run('umount', [path]);
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
+/** A free one that only root may listen on. */
+async function privilegedPort(): Promise<number> {
+  for (let port = 1023; port > 512; port--) {
+    const server = createServer();
+    const isFree = await new Promise((resolve) => {
+      server.once('error', () => resolve(false));
+      server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+    });
+    if (isFree) return port;
+  }
+  throw new Error('no privileged port is free');
+}
+
+/** What GET /readyz says is missing. */
+async function notReady(url: string): Promise<string[]> {
+  const answer = await fetch(`${url}/readyz`);
+  const { checks } = (await answer.json()) as { checks: readonly { name: string; ready: boolean }[] };
+  expect(answer.status).toBe(checks.every(({ ready }) => ready) ? 200 : 503);
+  return checks.filter(({ ready }) => !ready).map(({ name }) => name);
+}
+
+/** `none`: neither root nor a capability, nor a way to them. */
+async function privilegesOf(pid: number | undefined): Promise<string> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  const lines = status
+    .split('\n')
+    .filter((line) => /^(Uid:.*\t0\b|Cap(Prm|Eff|Inh|Amb):\t.*[^0]|NoNewPrivs:\t0)/.test(line));
+  return lines.join('; ') || 'none';
 }
 
 /** Some of what a process prints. */

@@ -11,14 +11,20 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Sandbox } from '@space/sdk';
 import { type Config, processesNaming, startPlatform } from '@space/server';
 import { expect, it } from 'vitest';
-import { type Daemon, endDaemon, startDaemon } from './daemon.ts';
+import { type Daemon, endDaemon, killRole, ROLES, rolesOf, startDaemon } from './daemon.ts';
 import { removeAll, testConfig } from './world.ts';
 
-const ROUNDS = Number(process.env['SPACE_ROUNDS'] ?? (process.env['SPACE_FULL'] === '1' ? 200 : 8));
+const ROUNDS = Number(process.env['SPACE_ROUNDS'] ?? (process.env['SPACE_FULL'] === '1' ? 200 : 10));
 const SANDBOXES = 3;
 const CONVERGE_MS = 30_000;
-const TARGETS = ['daemon', 'database', 'vmm'] as const;
+const TARGETS = ['supervisor', ...ROLES, 'helper', 'database', 'vmm', 'guest'] as const;
 type Target = (typeof TARGETS)[number];
+
+interface Place {
+  readonly daemon: Daemon;
+  readonly config: Config;
+  readonly port: number;
+}
 
 /** What the test knows of one sandbox: the last number that was acknowledged as written, and as part of a snapshot. */
 interface Tracked {
@@ -39,14 +45,14 @@ it(`survives ${ROUNDS} kills under load`, { timeout: ROUNDS * 60_000 + 120_000 }
     const connection = { baseUrl: daemon.url, apiKey: daemon.apiKey ?? '' };
     const all = await Promise.all(Array.from({ length: SANDBOXES }, () => track(connection)));
     for (let round = 1; round <= ROUNDS; round++) {
-      const target = TARGETS[Math.floor(random() * TARGETS.length)] ?? 'daemon';
+      const target = TARGETS[Math.floor(random() * TARGETS.length)] ?? 'supervisor';
       const load = startLoad(all, random);
       await sleep(100 + random() * 1400);
       const where = `seed ${seed}, round ${round}: ${target}`;
-      daemon = await kill(target, daemon, config, port, random);
+      daemon = await kill(target, all, { daemon, config, port }, random);
       await load.stop();
       for (const tracked of all) await converge(tracked, where);
-      await expectNothingStray(all, config, where);
+      await expectNothingStray(all, { daemon, config, port }, where);
     }
   } finally {
     await endDaemon(daemon, 'SIGKILL');
@@ -95,18 +101,37 @@ async function step(tracked: Tracked, choice: number): Promise<void> {
   }
 }
 
-async function kill(
-  target: Target,
-  daemon: Daemon,
-  config: Config,
-  port: number,
-  random: () => number,
-): Promise<Daemon> {
-  if (target === 'daemon') {
-    await endDaemon(daemon, 'SIGKILL');
-    return startDaemon(config, port);
+async function kill(target: Target, all: readonly Tracked[], place: Place, random: () => number): Promise<Daemon> {
+  const { daemon, config, port } = place;
+  switch (target) {
+    case 'supervisor':
+      await endDaemon(daemon, 'SIGKILL');
+      return startDaemon(config, port);
+    case 'control':
+    case 'node':
+    case 'gateway':
+      await killRole(daemon, target);
+      return daemon;
+    case 'helper':
+      await killOneNaming(`${config.runDir}/helper/config`, daemon, random);
+      return daemon;
+    case 'database':
+      await killOneNaming(`${config.dataDir}/control/postgres`, daemon, random);
+      return daemon;
+    case 'vmm':
+      await killOneNaming(`${config.dataDir}/vaults/default/mnt/lives`, daemon, random);
+      return daemon;
+    case 'guest': {
+      // The kernel and the agent, which is its first process, go together.
+      const { sandbox } = all[Math.floor(random() * all.length)] ?? {};
+      const crash = { user: 'root', signal: AbortSignal.timeout(20_000) };
+      await sandbox?.run(['/bin/sh', '-c', 'echo c > /proc/sysrq-trigger'], crash).catch(() => undefined);
+      return daemon;
+    }
   }
-  const text = target === 'database' ? `${config.dataDir}/postgres` : `${config.dataDir}/vaults/default/mnt/lives`;
+}
+
+async function killOneNaming(text: string, daemon: Daemon, random: () => number): Promise<void> {
   const pids = (await processesNaming(text))
     .map((name) => Number(name.split(' ')[1]))
     .filter((pid) => pid !== daemon.process.pid);
@@ -116,7 +141,6 @@ async function kill(
   } catch {
     // It ended by itself in this very moment.
   }
-  return daemon;
 }
 
 /** Usable: a command reads the value. True: it is one that was written, and not older than what was promised. */
@@ -147,8 +171,8 @@ async function converge(tracked: Tracked, where: string): Promise<void> {
   }
 }
 
-/** One VMM per sandbox (all run now), one spare at most, one folder per life. */
-async function expectNothingStray(all: readonly Tracked[], config: Config, where: string): Promise<void> {
+/** One VMM per sandbox (all run now), one spare at most, one folder per life, one process per role. */
+async function expectNothingStray(all: readonly Tracked[], { daemon, config }: Place, where: string): Promise<void> {
   const lives = `${config.dataDir}/vaults/default/mnt/lives`;
   await expect
     .poll(async () => (await processesNaming(lives)).length, { timeout: CONVERGE_MS, message: `${where}: VMMs` })
@@ -156,6 +180,9 @@ async function expectNothingStray(all: readonly Tracked[], config: Config, where
   await expect
     .poll(async () => (await readdir(lives)).length, { timeout: CONVERGE_MS, message: `${where}: lives` })
     .toBe(all.length);
+  await expect
+    .poll(async () => [...(await rolesOf(daemon)).keys()].sort(), { timeout: CONVERGE_MS, message: `${where}: roles` })
+    .toEqual([...ROLES].sort());
 }
 
 async function freePort(): Promise<number> {

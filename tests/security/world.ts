@@ -1,6 +1,7 @@
 /** The HTTP server over the real control, on records in memory and a fake node: all of the API but the VMs. */
 import { type Control, createApiKey, createControl } from '@space/control';
 import { MemoryRecords } from '@space/control/testing';
+import { createGateway } from '@space/gateway';
 import { createHttpServer, createLogger, listen } from '@space/http';
 import { FakeNode, realClock, seededChance } from '@space/testkit';
 
@@ -11,10 +12,10 @@ export class World implements AsyncDisposable {
   readonly records = new MemoryRecords();
   readonly breaches: string[] = [];
   readonly #ports = { node: this.node, records: this.records, clock: realClock(), chance: seededChance(Date.now()) };
-  readonly control: Control = createControl({
-    ...this.#ports,
-    logger: { debug: ignore, info: ignore, warn: ignore, error: ignore },
-  });
+  readonly control: Control = createControl(
+    { ...this.#ports, logger: { debug: ignore, info: ignore, warn: ignore, error: ignore } },
+    createGateway(),
+  );
   #app: ReturnType<typeof createHttpServer> | undefined;
   url = '';
   /** Of an admin of the organisation that runs the installation. */

@@ -6,7 +6,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { freemem, totalmem } from 'node:os';
 import { isAbsolute } from 'node:path';
 import { parseArgs } from 'node:util';
-import { isLoopback } from '@space/http';
+import { isLoopback } from '@space/http/hosts';
 
 export interface Listen {
   readonly host: string;

@@ -1,22 +1,14 @@
-/** What the helper of a platform is told, and where things lie that both it and the node know. */
-import { join } from 'node:path';
-import { DEFAULT_VAULT, type VaultName } from '@space/core';
+/** What the helper of a platform is told. */
+import { DEFAULT_VAULT } from '@space/core';
 import type { Assets } from '@space/guest-image';
 import type { HelperConfig } from '@space/root-helper';
-import { type VmmBuild, vmmSettings } from '@space/runtime-qemu';
+import type { VmmBuild } from '@space/runtime-qemu';
+import { vmmSettings } from '@space/runtime-qemu/vmm-programs';
 import type { Config } from './config.ts';
+import { helperFolderOf, livesFolderOf, probeFolderOf, vaultFolderOf } from './places.ts';
 
 /** One for the machine, whatever platforms run on it: no two VMMs share a uid. */
 const UID_REGISTRY = '/run/space/uids';
-
-export function vaultFolder({ dataDir }: Pick<Config, 'dataDir'>, name: VaultName): string {
-  return join(dataDir, 'vaults', name);
-}
-
-/** Folders of this boot: those of the VMMs, and one for the files of the VM that probes for KVM. */
-export function runDirs({ runDir }: Pick<Config, 'runDir'>): { readonly lives: string; readonly probe: string } {
-  return { lives: join(runDir, 'lives'), probe: join(runDir, 'probe') };
-}
 
 export function vmmBuild({ vmm }: Assets): VmmBuild {
   return {
@@ -27,16 +19,17 @@ export function vmmBuild({ vmm }: Assets): VmmBuild {
   };
 }
 
-export function helperConfig(config: Config, assets: Assets, node: HelperConfig['node']): HelperConfig {
-  const { lives, probe } = runDirs(config);
+type Settings = Pick<Config, 'dataDir' | 'runDir' | 'vault' | 'vmmUids'>;
+
+export function helperConfig(config: Settings, assets: Assets, { uid, gid }: HelperConfig['node']): HelperConfig {
   return {
     ...vmmSettings(vmmBuild(assets), assets),
-    node,
-    folder: join(config.runDir, 'helper'),
-    runDir: lives,
+    node: { uid, gid },
+    folder: helperFolderOf(config),
+    runDir: livesFolderOf(config),
     uids: { ...config.vmmUids, registry: UID_REGISTRY },
     launcher: assets.jail.launcher,
-    vaults: [{ name: DEFAULT_VAULT, folder: vaultFolder(config, DEFAULT_VAULT), backing: config.vault }],
-    places: { probe },
+    vaults: [{ name: DEFAULT_VAULT, folder: vaultFolderOf(config, DEFAULT_VAULT), backing: config.vault }],
+    places: { probe: probeFolderOf(config) },
   };
 }

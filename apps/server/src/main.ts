@@ -1,12 +1,14 @@
 /**
- * `space up`: the platform for use. Ctrl-C (SIGINT, and SIGHUP of a terminal that is gone) pauses every sandbox and closes
+ * `space up`: the platform for use, as a small process that supervises the others. Ctrl-C (SIGINT, and SIGHUP of a terminal that is gone) pauses every sandbox and closes
  * everything; a second one stops waiting. SIGTERM leaves the microVMs running for the next start, which takes them up: so a
  * service is restarted without a pause.
  */
 import { writeClientConfig } from './client-config.ts';
 import { type Config, ConfigError, configFrom, USAGE } from './config.ts';
-import { type Platform, startPlatform } from './platform.ts';
+import { logLine } from './log-line.ts';
+import type { Welcome } from './role-messages.ts';
 import { tellRunning, tellStopped } from './running-file.ts';
+import { superviseRoles } from './supervisor.ts';
 
 // A terminal that is gone is no reason to leave sandboxes behind.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
@@ -23,9 +25,14 @@ async function main(): Promise<number> {
     return 0;
   }
   const stop = stopSignal();
-  const platform = await startPlatform(config, (step) => console.log(`… ${step}`));
-  if (!stop.asked) await welcome(platform, config);
-  await tellRunning(config.dataDir, platform.url);
+  const platform = await superviseRoles({
+    config,
+    report: (step) => console.log(`… ${step}`),
+    onEnd: (facts) => logLine(config.logLevel, 'error', facts, 'a process ended by itself; it is started again'),
+    onHelperEnd: (message) => logLine(config.logLevel, 'error', {}, message),
+  });
+  if (!stop.asked) await welcome(platform.welcome, config);
+  await tellRunning(config.dataDir, platform.welcome.url);
   console.log('Ready.');
   const signal = await stop.signal;
   if (signal === 'SIGTERM') {
@@ -37,8 +44,13 @@ async function main(): Promise<number> {
   console.log('\nPausing every sandbox. Press Ctrl-C again to leave them as they are.');
   process.once('SIGINT', () => process.exit(130));
   process.once('SIGTERM', () => process.exit(143));
-  const { paused, failed } = await platform.pauseAndClose();
+  const result = await platform.pauseAndClose();
   await tellStopped(config.dataDir);
+  if (result === null) {
+    console.error('The process that pauses sandboxes was not there. They run on, and the next start takes them up.');
+    return 1;
+  }
+  const { paused, failed } = result;
   if (failed.length === 0) {
     console.log(`Paused ${paused.length}, unmounted the vault; everything is kept in ${config.dataDir}.`);
     return 0;
@@ -62,18 +74,16 @@ function stopSignal(): { readonly signal: Promise<NodeJS.Signals>; readonly aske
   return stop;
 }
 
-async function welcome(platform: Platform, { dataDir, newKey }: Config): Promise<void> {
-  console.log(`\nSPACE serves ${platform.url}   (data in ${dataDir}; Ctrl-C pauses all sandboxes and stops)`);
-  const { accelerator } = await platform.node.capabilities();
-  if (accelerator.name === 'tcg') {
+async function welcome({ url, emulated, firstRun, apiKey }: Welcome, { dataDir }: Config): Promise<void> {
+  console.log(`\nSPACE serves ${url}   (data in ${dataDir}; Ctrl-C pauses all sandboxes and stops)`);
+  if (emulated) {
     console.log('Guest code is emulated here: fine for interactive work, slow for computation.');
     console.log('  `space capabilities` says why KVM is not used, and what would help.');
   }
-  if (!platform.firstRun && !newKey) return;
-  const key = await platform.createApiKey();
-  if (platform.firstRun) console.log(firstSteps(platform.url, key));
-  else console.log(`\nA new API key, shown this once:\n\n  export SPACE_API_KEY=${key}\n`);
-  await keepForClients(platform.url, key);
+  if (apiKey === null) return;
+  if (firstRun) console.log(firstSteps(url, apiKey));
+  else console.log(`\nA new API key, shown this once:\n\n  export SPACE_API_KEY=${apiKey}\n`);
+  await keepForClients(url, apiKey);
 }
 
 /** `space up` says where; other ways to start the platform keep nothing. */

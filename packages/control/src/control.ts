@@ -3,7 +3,7 @@
  * on the same records goes on where an earlier one died.
  */
 import type { UseCases } from '@space/contract';
-import { AppError, type LifeEnd, type SandboxId } from '@space/core';
+import { AppError, type GatewayPort, type LifeEnd, type SandboxId } from '@space/core';
 import { ActivityLog } from './activity.ts';
 import { type Identity, identify } from './api-keys.ts';
 import { Audit } from './audit.ts';
@@ -61,7 +61,7 @@ export interface Control extends UseCases {
   authenticate(apiKey: string, project?: string): Promise<Identity | null>;
 }
 
-export function createControl(ports: ControlPorts): Control {
+export function createControl(ports: ControlPorts, gateway: GatewayPort): Control {
   const pins = new Pins();
   const metrics = new Metrics();
   const sampler = new Sampler(ports);
@@ -88,7 +88,7 @@ export function createControl(ports: ControlPorts): Control {
   const checkpoints = new Checkpoints(machinery);
   const guests = new GuestUseCases(machinery, sandboxes, { calls, checkpoints });
   const files = new FileUseCases(machinery, sandboxes);
-  const snapshots = new SnapshotUseCases(machinery, sandboxes);
+  const snapshots = new SnapshotUseCases(machinery, sandboxes, gateway);
   const events = new EventUseCases(ports);
   const operations = new OperationUseCases(ports);
   const tenants = new TenantUseCases(ports, keys);

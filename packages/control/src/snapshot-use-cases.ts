@@ -10,7 +10,7 @@ import {
   type TemplateList,
   type Timeline,
 } from '@space/contract';
-import { AppError, asAppError } from '@space/core';
+import { AppError, asAppError, type GatewayPort } from '@space/core';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import { decodeCursor } from './page.ts';
 import type { RecordedSnapshot } from './records.ts';
@@ -24,10 +24,12 @@ const MAX_SKIPS = 100;
 export class SnapshotUseCases {
   readonly #machinery: Machinery;
   readonly #sandboxes: LifecycleUseCases;
+  readonly #gateway: GatewayPort;
 
-  constructor(machinery: Machinery, sandboxes: LifecycleUseCases) {
+  constructor(machinery: Machinery, sandboxes: LifecycleUseCases, gateway: GatewayPort) {
     this.#machinery = machinery;
     this.#sandboxes = sandboxes;
+    this.#gateway = gateway;
   }
 
   async getTimeline(caller: Caller, { id, limit, cursor }: Input<'getTimeline'>): Promise<Timeline> {
@@ -91,11 +93,21 @@ export class SnapshotUseCases {
   }
 
   async getCapabilities(_caller: Caller, _input: Input<'getCapabilities'>): Promise<Capabilities> {
-    const { runtime, accelerator, vmmVersion, jail, limits, memory, vaults } =
-      await this.#machinery.ports.node.capabilities();
+    const { node } = this.#machinery.ports;
+    const { runtime, accelerator, vmmVersion, jail, limits, memory, vaults } = await node.capabilities();
+    const egress = await egressOf(this.#gateway);
     const withFork = { ...limits, forkCount: { min: 1, max: MAX_FORK_COUNT } };
     const limitsOfVmm = { inForce: [...jail.inForce], missing: [...jail.missing] };
-    return { runtime, accelerator, vmmVersion, jail: limitsOfVmm, limits: withFork, memory, vaults: [...vaults] };
+    return {
+      runtime,
+      accelerator,
+      vmmVersion,
+      jail: limitsOfVmm,
+      limits: withFork,
+      memory,
+      vaults: [...vaults],
+      egress,
+    };
   }
 
   async readiness(): Promise<Readiness> {
@@ -103,6 +115,7 @@ export class SnapshotUseCases {
     const checks = await Promise.all([
       check('database', 'The database does not answer.', () => records.ping()),
       check('node', 'The node does not answer.', () => node.capabilities()),
+      check('gateway', 'The gateway does not answer.', () => this.#gateway.health()),
       check('templates', 'No template is imported yet.', async () => {
         if ((await node.templates()).length === 0) throw new AppError('unavailable', 'No template is imported yet.');
       }),
@@ -120,6 +133,20 @@ export class SnapshotUseCases {
     if (sandbox === null || sandbox.settled === 'deleted') return;
     if (sandbox.operation !== null) throw inUse(`A ${sandbox.operation} of its sandbox is in progress.`);
     if (sandbox.settled === 'paused' && sandbox.head === snapshot.id) throw inUse('Its sandbox is paused at it.');
+  }
+}
+
+/** Whether anything can leave a sandbox, and if not, why. */
+async function egressOf(gateway: GatewayPort): Promise<Capabilities['egress']> {
+  try {
+    await gateway.health();
+    return { available: false, reason: 'The gateway has no rules yet, and nothing leaves without one.', remedy: null };
+  } catch {
+    return {
+      available: false,
+      reason: 'The gateway does not answer.',
+      remedy: 'It is started again by itself; see the log.',
+    };
   }
 }
 

@@ -308,6 +308,12 @@ export const ERRORS = {
     title: 'The platform is not ready',
     nextStep: 'Repeat the call in a few seconds; GET /readyz says what is missing.',
   },
+  egress_refused: {
+    status: 403,
+    retry: 'never',
+    title: 'The sandbox may not reach that',
+    nextStep: 'GET /v1/capabilities says whether there is a way out at all.',
+  },
   node_unavailable: {
     status: 503,
     retry: 'later',

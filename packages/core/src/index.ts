@@ -11,6 +11,7 @@ export * from './lifecycle.ts';
 export * from './limits.ts';
 export * from './manifest.ts';
 export * from './ports/clock.ts';
+export * from './ports/gateway.ts';
 export * from './ports/guest.ts';
 export * from './ports/guest-files.ts';
 export * from './ports/node.ts';

@@ -3,8 +3,7 @@
  * but who may call and how answers travel.
  */
 export type { Authenticate, Identity } from './auth.ts';
-export { isLoopback } from './hosts.ts';
 export { type ListenOptions, listen } from './listen.ts';
 export { createLogger, type LoggerOptions } from './logger.ts';
 export type { Tls } from './node-server.ts';
-export { createHttpServer, type HttpServerOptions } from './server.ts';
+export { createHttpServer, type HttpServerOptions, loadFramework } from './server.ts';

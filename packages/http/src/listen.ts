@@ -3,15 +3,15 @@ import { Server as TlsServer } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import { isLoopback } from './hosts.ts';
 
-export interface ListenOptions {
-  /** An address, or `localhost`. */
-  readonly host: string;
-  /** 0: any free one. */
-  readonly port: number;
-}
+/** `host`: an address, or `localhost`. */
+export type ListenOptions =
+  /** 0: any free port. */
+  | { readonly host: string; readonly port: number }
+  /** The descriptor of a socket that listens on the address already. */
+  | { readonly host: string; readonly fd: number };
 
 /** Starts to listen; returns the base URL. */
-export async function listen(app: FastifyInstance, { host, port }: ListenOptions): Promise<string> {
+export async function listen(app: FastifyInstance, { host, ...socket }: ListenOptions): Promise<string> {
   const encrypted = app.server instanceof TlsServer;
   if (!encrypted && !isLoopback(host)) {
     throw new Error(
@@ -19,7 +19,7 @@ export async function listen(app: FastifyInstance, { host, port }: ListenOptions
         'Give a certificate and key, or listen on 127.0.0.1 behind a proxy that has them.',
     );
   }
-  await app.listen({ host: host.toLowerCase() === 'localhost' ? '127.0.0.1' : host, port });
+  await app.listen({ host: host.toLowerCase() === 'localhost' ? '127.0.0.1' : host, ...socket });
   const address = app.server.address();
   if (address === null || typeof address === 'string') throw new Error('The server has no address.');
   const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;

@@ -3,6 +3,8 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 
 export interface LoggerOptions {
   readonly level?: 'debug' | 'info' | 'warn' | 'error' | 'silent';
+  /** Of the process, where several write to one log. */
+  readonly name?: string;
   /** Where lines go; standard output when left out. */
   readonly destination?: DestinationStream;
 }
@@ -17,7 +19,11 @@ const SECRET_PATHS = [
 
 export function createLogger(options: LoggerOptions = {}): Logger {
   return pino(
-    { level: options.level ?? 'info', redact: { paths: SECRET_PATHS, censor: '[redacted]' } },
+    {
+      ...(options.name === undefined ? {} : { name: options.name }),
+      level: options.level ?? 'info',
+      redact: { paths: SECRET_PATHS, censor: '[redacted]' },
+    },
     options.destination ?? pino.destination(1),
   );
 }

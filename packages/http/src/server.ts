@@ -36,6 +36,7 @@ import { createHostCheck, refusalOf } from './hosts.ts';
 import { InFlight } from './in-flight.ts';
 import { checkBodyIsWanted, idempotencyKeyIn, readInput } from './input.ts';
 import * as limits from './limits.ts';
+import { createLogger } from './logger.ts';
 import { createNodeServer, type Tls } from './node-server.ts';
 import { noSuchRoute } from './not-found.ts';
 import { ClientGone } from './outgoing.ts';
@@ -272,4 +273,11 @@ function closeInBoundedTime(app: FastifyInstance, inFlight: InFlight, graceMs: n
       clearTimeout(cut);
     });
   });
+}
+
+/** Loads what the framework would load at its first use: later it may not be readable for this process any more. */
+export async function loadFramework(): Promise<void> {
+  const app = Fastify({ loggerInstance: createLogger({ level: 'silent' }) as FastifyBaseLogger });
+  await app.ready();
+  await app.close();
 }

@@ -5,7 +5,8 @@ import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { createHttpServer, createLogger, isLoopback, listen, type Tls } from '../src/index.ts';
+import { isLoopback } from '../src/hosts.ts';
+import { createHttpServer, createLogger, listen, type Tls } from '../src/index.ts';
 import { MemoryUseCases } from './memory-use-cases.ts';
 import { IDENTITY } from './world.ts';
 

@@ -10,6 +10,7 @@
  * - Bodies and output travel as bytes; nothing here looks into them.
  * - Errors arrive as they were thrown (code, detail, facts), with the text of their causes.
  */
+export { connectGateway, serveGateway } from './gateway-link.ts';
 export { connectNode, type RemoteNode } from './remote-node.ts';
 export type { Service } from './serve.ts';
 export { serveNode } from './serve-node.ts';

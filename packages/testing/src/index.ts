@@ -18,6 +18,7 @@ import { randomBytes } from 'node:crypto';
 import { createApiKey, createControl } from '@space/control';
 import { MemoryRecords } from '@space/control/testing';
 import type { SandboxId } from '@space/core';
+import { createGateway } from '@space/gateway';
 import { createHttpServer, createLogger, listen } from '@space/http';
 import { FakeNode, type FakeProcessWorld, type FakeProgram, type FakePrograms, realClock } from '@space/testkit';
 
@@ -48,7 +49,7 @@ export async function createTestPlatform({ programs }: TestPlatformOptions = {})
     clock: realClock(),
     chance: { bytes: (count: number) => randomBytes(count) },
   };
-  const control = createControl({ ...ports, logger: SILENT });
+  const control = createControl({ ...ports, logger: SILENT }, createGateway());
   await control.start();
   const breaches: string[] = [];
   const http = createHttpServer({

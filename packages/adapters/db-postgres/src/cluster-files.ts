@@ -57,10 +57,10 @@ export async function ensureCluster(dataDir: string, binDir: string, user: Serve
 
 /**
  * Who gets in: over the socket alone, and by what the kernel says of the caller, so there is no password to keep. That is
- * this process's user, and the server's own.
+ * this process's user, the server's own, and root, who could be either.
  */
 export async function writeAccessRules(dataDir: string, user: ServerUser): Promise<void> {
-  const names = new Set([user.name, ...(await namesOfThisProcess())]);
+  const names = new Set([user.name, 'root', ...(await namesOfThisProcess())]);
   const map = [...names].map((name) => `space ${name} ${ROLE}\n`).join('');
   await writeOwned(join(dataDir, 'pg_ident.conf'), map, user);
   await writeOwned(join(dataDir, 'pg_hba.conf'), `local all ${ROLE} peer map=space\n`, user);

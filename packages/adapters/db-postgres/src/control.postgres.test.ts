@@ -2,6 +2,7 @@
 import type { Caller } from '@space/contract';
 import { type Control, createControl } from '@space/control';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT, newId, type Principal, type SandboxId } from '@space/core';
+import { createGateway } from '@space/gateway';
 import { FakeNode, realClock, seededChance } from '@space/testkit';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Database, openDatabase } from './database.ts';
@@ -18,7 +19,7 @@ let control: Control;
 
 function newControl(): Control {
   const records = createPostgresRecords(database);
-  return createControl({ node, records, clock: realClock(), chance, logger: silent });
+  return createControl({ node, records, clock: realClock(), chance, logger: silent }, createGateway());
 }
 
 beforeAll(async () => {

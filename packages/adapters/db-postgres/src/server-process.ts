@@ -30,6 +30,8 @@ export async function launch(user: ServerUser, argv: readonly string[], logPath:
   // A file, not a pipe: the server outlives us when we are killed, and must not die of writing to nobody.
   const log = await open(logPath, 'a', 0o600);
   try {
+    // Of the server's user, who may be the one that starts it next time.
+    if (process.getuid?.() === 0) await log.chown(user.uid, user.gid);
     const [file, args] = commandAs(user, argv);
     const child = spawn(file, args, {
       cwd: '/',

@@ -33,5 +33,5 @@ export async function testFolder(): Promise<TestFolder> {
 /** Ours where set-up has run, else the one that Debian's package makes. */
 async function testUser(): Promise<string> {
   const users = await readFile('/etc/passwd', 'utf8');
-  return /^space-db:/m.test(users) ? 'space-db' : 'postgres';
+  return /^space-control:/m.test(users) ? 'space-control' : 'postgres';
 }

@@ -10,15 +10,17 @@
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseId, type VmRecord } from '@space/core';
 import { z } from 'zod';
 import type { SocketName } from './command-line.ts';
-import { identify, isErrno, type ProcessIdentity } from './process-identity.ts';
+import { identify, isAlive, isErrno, type ProcessIdentity } from './process-identity.ts';
 import { MAX_SOCKET_PATH } from './sockets.ts';
 
 const RECORD = 'vmm.json';
 const SPARE = /^spare-(\d+)-(\d+)-\d+$/;
 const LONGEST_NAME = 40;
+const DYING_MS = 1_000;
 
 const recordSchema = z.strictObject({ pid: z.int().min(2), startTime: z.string().regex(/^\d+$/) });
 
@@ -58,9 +60,20 @@ export async function openRunDir(runDir: string, discard: Discard): Promise<void
   }
   for (const name of await readdir(runDir)) {
     const owner = SPARE.exec(name);
-    if (!owner?.[1] || (await identify(Number(owner[1])))?.startTime === owner[2]) continue;
+    const [, pid, startTime] = owner ?? [];
+    if (!pid || !startTime || (await staysAlive({ pid: Number(pid), startTime }))) continue;
     await discard(name);
   }
+}
+
+/** One that was killed a moment ago may not have ended yet. */
+async function staysAlive(owner: ProcessIdentity): Promise<boolean> {
+  const deadline = performance.now() + DYING_MS;
+  while (await isAlive(owner)) {
+    if (performance.now() > deadline) return true;
+    await sleep(DYING_MS / 20);
+  }
+  return false;
 }
 
 /** The name says who owns the spare, so that others tell it from one that was left behind. */

@@ -37,7 +37,7 @@ it('a node without any privilege does everything that a node does with a vault',
 });
 
 /** A vault as an earlier version left it: everything is root's, but for what its VMM had. */
-async function olderVault(): Promise<{ lifeId: LifeId; snapshotId: SnapshotId }> {
+async function olderVault(): Promise<{ lifeId: LifeId; snapshotId: SnapshotId; image: string }> {
   const options = await makeFolder();
   folder = options.folder;
   const vault = await openVault(options);
@@ -47,12 +47,13 @@ async function olderVault(): Promise<{ lifeId: LifeId; snapshotId: SnapshotId }>
     await chmod(file, 0o600);
   }
   const snapshotId = await takePoint(vault, lifeId);
+  const [image = ''] = await readdir(inVault('images'));
   for (const path of [inVault(), inVault('lives')]) await chmod(path, 0o711);
   await vault.close();
-  return { lifeId, snapshotId };
+  return { lifeId, snapshotId, image };
 }
 
-async function expectHandedOver({ lifeId, snapshotId }: Awaited<ReturnType<typeof olderVault>>): Promise<void> {
+async function expectHandedOver({ lifeId, snapshotId, image }: Awaited<ReturnType<typeof olderVault>>): Promise<void> {
   for (const [name, kind] of Object.entries(MEMBERS)) {
     await expectOwner(inVault(name), NODE, kind === 'folder' ? 0o700 : 0o600);
   }
@@ -61,6 +62,7 @@ async function expectHandedOver({ lifeId, snapshotId }: Awaited<ReturnType<typeo
     for (const file of ['disk.img', 'memory']) await expectOwner(join(place, file), { ...VMM, gid: NODE.gid }, 0o640);
   }
   await expectOwner(inVault('points', snapshotId, 'manifest.json'), NODE, 0o600);
+  await expectOwner(inVault('images', image, 'disk.img'), NODE, 0o640);
   await expect(writeFile(inVault('points', snapshotId, 'new'), '')).rejects.toMatchObject({ code: 'EROFS' });
 }
 

@@ -29,6 +29,9 @@ export const capabilities = z
     vaults: z.array(
       z.strictObject({ name: z.string(), totalBytes: bytes, availableBytes: bytes, encrypted: z.boolean() }),
     ),
+    egress: z
+      .strictObject({ available: z.boolean(), reason: z.string(), remedy: z.string().nullable() })
+      .meta({ description: 'Whether connections can leave sandboxes, and why or why not.' }),
   })
   .meta({ id: 'Capabilities' });
 

@@ -42,7 +42,7 @@ pub fn hand_over(root: &impl AsRawFd, node: &Owner) -> Result<()> {
                 hand_over_folder(&folder, &name, node)?;
                 own(&folder, node.uid, node.gid, FOLDER_MODE)?;
             }
-            _ => own_file(&top, &name, node)?,
+            _ => own_file(&top, &name, node, false)?,
         }
     }
     own(&top, node.uid, node.gid, FOLDER_MODE)?;
@@ -53,7 +53,7 @@ pub fn hand_over(root: &impl AsRawFd, node: &Owner) -> Result<()> {
 fn hand_over_folder(folder: &File, kind: &str, node: &Owner) -> Result<()> {
     for name in names_in(folder)? {
         let Ok(subvolume) = open_beneath(folder, &name, libc::O_RDONLY | libc::O_DIRECTORY) else {
-            own_file(folder, &name, node)?;
+            own_file(folder, &name, node, false)?;
             continue;
         };
         let sealed = btrfs::is_sealed(&subvolume)?;
@@ -61,7 +61,8 @@ fn hand_over_folder(folder: &File, kind: &str, node: &Owner) -> Result<()> {
             btrfs::seal(&subvolume, false)?;
         }
         for file in names_in(&subvolume)? {
-            own_file(&subvolume, &file, node)?;
+            // The disk of an image is the node's own: lives start as snapshots of it, and are grown.
+            own_file(&subvolume, &file, node, kind != "images")?;
         }
         own(&subvolume, node.uid, node.gid, FOLDER_MODE)?;
         // What has its final name there was sealed, also when a call before this one was interrupted here.
@@ -73,14 +74,15 @@ fn hand_over_folder(folder: &File, kind: &str, node: &Owner) -> Result<()> {
 }
 
 /// Anything but a file is left alone.
-fn own_file(folder: &File, name: &str, node: &Owner) -> Result<()> {
+fn own_file(folder: &File, name: &str, node: &Owner, vmms_too: bool) -> Result<()> {
     let Ok(file) = open_beneath(folder, name, libc::O_RDONLY) else { return Ok(()) };
     let found = file.metadata().about(name)?;
     if !found.is_file() {
         return Ok(());
     }
-    let of_vmm = VMM_FILES.contains(&name) && found.uid() != 0;
-    let (uid, mode) = if of_vmm { (found.uid(), VMM_FILE_MODE) } else { (node.uid, FILE_MODE) };
+    let shared = VMM_FILES.contains(&name);
+    let uid = if vmms_too && shared && found.uid() != 0 { found.uid() } else { node.uid };
+    let mode = if shared { VMM_FILE_MODE } else { FILE_MODE };
     own(&file, uid, node.gid, mode)
 }
 

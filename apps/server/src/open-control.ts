@@ -1,0 +1,100 @@
+/** Control over a node, composed: database → control → HTTP. */
+import { type Control, createApiKey, createControl, type Records } from '@space/control';
+import type { GatewayPort, NodePort } from '@space/core';
+import { createPostgresRecords, openDatabase, startPrivateCluster } from '@space/db-postgres';
+import { createHttpServer, type createLogger, type ListenOptions, listen } from '@space/http';
+import { chance, clock } from './clock.ts';
+import { Closers } from './closers.ts';
+import type { Config } from './config.ts';
+import { type PausedAll, pauseAll } from './pause-all.ts';
+import { databaseDirOf, databaseSocketDirOf } from './places.ts';
+
+const VERSION = '0.1.0';
+
+export type ControlConfig = Pick<Config, 'dataDir' | 'runDir' | 'databaseUrl' | 'tls' | 'hosts'>;
+
+export interface OpenControlOptions {
+  readonly config: ControlConfig;
+  readonly node: NodePort;
+  readonly gateway: GatewayPort;
+  readonly listen: ListenOptions;
+  /** Who runs PostgreSQL, when this process is root. */
+  readonly databaseUser: string;
+  readonly logger: ReturnType<typeof createLogger>;
+  /** Settles when the node answers, or need not be waited for any longer. */
+  readonly nodeUp: Promise<void>;
+  readonly report: (step: string) => void;
+}
+
+export interface OpenControl {
+  /** Base URL of the API. */
+  readonly url: string;
+  readonly control: Control;
+  /** Whether there was no API key before. */
+  readonly firstRun: boolean;
+  /** Makes an API key; the secret is shown once and kept nowhere. */
+  createApiKey(): Promise<string>;
+  /** Answers nobody any more, and pauses every running sandbox. */
+  pauseAll(): Promise<PausedAll>;
+  close(): Promise<void>;
+}
+
+export async function openControl(options: OpenControlOptions): Promise<OpenControl> {
+  const closers = new Closers();
+  try {
+    return await compose(options, closers);
+  } catch (error) {
+    await closers.closeAll();
+    throw error;
+  }
+}
+
+async function compose(options: OpenControlOptions, closers: Closers): Promise<OpenControl> {
+  const { config, node, gateway, logger, report } = options;
+  report('starting the database');
+  const records = await openRecords(options, closers);
+  const control = closers.add(createControl({ node, records, clock, chance, logger }, gateway), (open) => open.close());
+  await options.nodeUp;
+  report('reconciling');
+  await control.start();
+  const http = closers.add(
+    createHttpServer({
+      useCases: control,
+      authenticate: (token, project) => control.authenticate(token, project),
+      logger,
+      version: VERSION,
+      hosts: config.hosts,
+      ...(config.tls === undefined ? {} : { tls: config.tls }),
+    }),
+    (open) => open.close(),
+  );
+  const url = await listen(http, options.listen);
+  return {
+    url,
+    control,
+    firstRun: !(await records.tenants.hasApiKeys()),
+    createApiKey: async () => (await createApiKey({ records, chance, clock })).secretKey,
+    async pauseAll() {
+      await http.close();
+      return pauseAll(control, records);
+    },
+    close: () => closers.closeAll(),
+  };
+}
+
+async function openRecords({ config, databaseUser, logger }: OpenControlOptions, closers: Closers): Promise<Records> {
+  const address =
+    config.databaseUrl === undefined
+      ? closers.add(
+          await startPrivateCluster({
+            dataDir: databaseDirOf(config),
+            socketDir: databaseSocketDirOf(config),
+            user: databaseUser,
+            logger,
+          }),
+          (cluster) => cluster.close(),
+        ).address
+      : { url: config.databaseUrl };
+  const database = closers.add(await openDatabase(address, logger), (open) => open.close());
+  return createPostgresRecords(database);
+}

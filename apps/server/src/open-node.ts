@@ -1,0 +1,82 @@
+/** The node, composed: assets → accelerator → vault → runtime → node. */
+import { join } from 'node:path';
+import { DEFAULT_VAULT, SIZE_LIMITS, type Vault } from '@space/core';
+import { connectGuest } from '@space/guest-grpc';
+import type { Assets } from '@space/guest-image';
+import { createNode, type Node } from '@space/node';
+import type { RootHelper } from '@space/root-helper';
+import { openQemuRuntime, probeAccelerator } from '@space/runtime-qemu';
+import { openVault } from '@space/store-btrfs';
+import { chance, clock } from './clock.ts';
+import type { Config } from './config.ts';
+import { vmmBuild } from './helper-config.ts';
+import { livesFolderOf, nodeFolderOf, probeFolderOf, vaultFolderOf } from './places.ts';
+
+export type NodeConfig = Pick<Config, 'dataDir' | 'runDir' | 'vault' | 'memoryMib'>;
+
+export interface OpenNodeOptions {
+  readonly config: NodeConfig;
+  readonly assets: Assets;
+  /** Does what needs root; to be closed after the node. */
+  readonly helper: RootHelper;
+  /** Told what is being done; the first start of a machine probes KVM, which takes up to ten seconds. */
+  readonly report: (step: string) => void;
+  readonly onWarning: (message: string) => void;
+}
+
+/** Takes up what runs already. When it fails, nothing stays mounted but what running sandboxes need. */
+export async function openNode({ report, ...options }: OpenNodeOptions): Promise<Node> {
+  const { config, helper } = options;
+  report('opening the vault');
+  const vault = await openVault({
+    name: DEFAULT_VAULT,
+    folder: vaultFolderOf(config, DEFAULT_VAULT),
+    backing: config.vault.kind,
+    helper,
+  });
+  try {
+    report('probing for KVM');
+    return await openOn(vault, options);
+  } catch (thrown) {
+    await vault.close().catch(() => undefined);
+    throw thrown;
+  }
+}
+
+/** Ends what can be ended without harm: with sandboxes running, they run on for the next start. */
+export async function leaveNode(node: Node): Promise<void> {
+  const running = (await node.inspectAll()).some(({ real }) => real === 'running');
+  await (running ? node.release() : node.close());
+}
+
+async function openOn(
+  vault: Vault,
+  { config, assets, helper, onWarning }: Omit<OpenNodeOptions, 'report'>,
+): Promise<Node> {
+  const { vmm, kernel, initramfs, templates } = assets;
+  const parts = { vmm: vmmBuild(assets), kernel, initramfs, helper, runDir: livesFolderOf(config) };
+  const accelerator = await probeAccelerator({
+    ...parts,
+    workDir: probeFolderOf(config),
+    cacheFile: join(nodeFolderOf(config), 'accelerator.json'),
+  });
+  const runtime = await openQemuRuntime({ ...parts, accelerator: accelerator.name, onWarning });
+  const node = createNode({
+    runtime,
+    connectGuest: (vm, openMs) => connectGuest((port) => vm.connect(port), { vmEnded: vm.ended, limits: { openMs } }),
+    vaults: [vault],
+    templates: Object.values(templates).map(({ name, disk, digest }) => ({ name, diskPath: disk, digest })),
+    clock,
+    chance,
+    memoryMib: config.memoryMib,
+    limits: SIZE_LIMITS,
+    facts: { runtime: 'qemu', accelerator, vmmVersion: vmm.version, jail: runtime.jail, encrypted: false },
+  });
+  try {
+    await node.open();
+  } catch (error) {
+    await runtime.close();
+    throw error;
+  }
+  return node;
+}

@@ -1,0 +1,82 @@
+/** Where the processes of the platform keep and find things, and who owns them. Made by root before anything starts. */
+import { chmod, chown, lchown, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { VaultName } from '@space/core';
+import type { Config } from './config.ts';
+import type { User, Users } from './users.ts';
+
+export const ROLES = ['node', 'control', 'gateway'] as const;
+export type RoleName = (typeof ROLES)[number];
+
+type Folders = Pick<Config, 'dataDir' | 'runDir'>;
+
+/** Held by every process of the platform, so that a next one starts when the last of them is gone. */
+export const lockFileOf = ({ dataDir }: Folders): string => join(dataDir, 'lock');
+export const databaseDirOf = ({ dataDir }: Folders): string => join(dataDir, 'control', 'postgres');
+export const databaseSocketDirOf = ({ runDir }: Folders): string => join(runDir, 'db');
+export const nodeSocketOf = ({ runDir }: Folders): string => join(runDir, 'node', 'link');
+export const gatewaySocketOf = ({ runDir }: Folders): string => join(runDir, 'gateway', 'link');
+
+export const vaultFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>, name: VaultName): string =>
+  join(dataDir, 'vaults', name);
+/** What the node keeps beside vaults. */
+export const nodeFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>): string => join(dataDir, 'node');
+export const helperFolderOf = ({ runDir }: Pick<Folders, 'runDir'>): string => join(runDir, 'helper');
+export const livesFolderOf = ({ runDir }: Pick<Folders, 'runDir'>): string => join(runDir, 'lives');
+/** For the files of the VM that probes for KVM. */
+export const probeFolderOf = ({ runDir }: Pick<Folders, 'runDir'>): string => join(runDir, 'probe');
+
+/** Others may pass through these, and see nothing. */
+const PASSABLE = 0o711;
+const PRIVATE = 0o700;
+/** What is made in it belongs to its group, whoever makes it; the group may enter. */
+const SHARED_WITH_GROUP = 0o2750;
+
+export async function makeFolders(config: Folders, users: Users): Promise<void> {
+  const { dataDir, runDir } = config;
+  for (const path of [dataDir, join(dataDir, 'vaults'), '/run/space', runDir]) await makeFolder(path, PASSABLE);
+  for (const path of [nodeFolderOf(config), probeFolderOf(config)]) await makeNodeFolder(path, users.node);
+  await makeFolder(join(dataDir, 'control'), PRIVATE, users.control);
+  await makeFolder(databaseSocketDirOf(config), PRIVATE, users.control);
+  const { control } = users;
+  await makeFolder(join(runDir, 'node'), SHARED_WITH_GROUP, { uid: users.node.uid, gid: control.gid });
+  await makeFolder(join(runDir, 'gateway'), SHARED_WITH_GROUP, { uid: users.gateway.uid, gid: control.gid });
+  await adoptDatabase(dataDir, databaseDirOf(config), users.control);
+}
+
+type Owner = Pick<User, 'uid' | 'gid'>;
+
+async function makeFolder(path: string, mode: number, owner: Owner = { uid: 0, gid: 0 }): Promise<void> {
+  await mkdir(path, { recursive: true, mode: PRIVATE });
+  await chown(path, owner.uid, owner.gid);
+  await chmod(path, mode);
+}
+
+/** What lies in it can be had again: it goes when the node was another user. */
+async function makeNodeFolder(path: string, owner: Owner): Promise<void> {
+  if ((await exists(path)) && (await stat(path)).uid !== owner.uid) await rm(path, { recursive: true });
+  await makeFolder(path, PRIVATE, owner);
+}
+
+/** The database of a platform that ran as one process lay beside the vaults, and belonged to another user. */
+async function adoptDatabase(dataDir: string, databaseDir: string, owner: Owner): Promise<void> {
+  const earlier = join(dataDir, 'postgres');
+  if (!(await exists(databaseDir)) && (await exists(earlier))) await rename(earlier, databaseDir);
+  const folder = join(dataDir, 'control');
+  for (const name of await readdir(folder)) await giveAll(join(folder, name), owner);
+}
+
+/** What belongs to its owner already is taken to be so all the way down. */
+async function giveAll(path: string, owner: Owner): Promise<void> {
+  const found = await stat(path);
+  if (found.uid === owner.uid) return;
+  if (found.isDirectory()) for (const name of await readdir(path)) await giveAll(join(path, name), owner);
+  await lchown(path, owner.uid, owner.gid);
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,139 @@
+/** The supervision of one process, shown on the smallest: the gateway, under its own user. Needs root, as the platform does. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, open, readFile, rm, stat } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+import { connectGateway } from '@space/link';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { type Config, configFrom } from './config.ts';
+import { lockData } from './data-lock.ts';
+import { gatewaySocketOf, lockFileOf, makeFolders } from './places.ts';
+import { type EndFacts, Supervised } from './supervised.ts';
+import { findUsers, type Users } from './users.ts';
+
+let config: Config;
+let users: Users;
+const ends: EndFacts[] = [];
+const stops: (() => Promise<void>)[] = [];
+
+beforeEach(async () => {
+  const dataDir = await mkdtemp('/var/tmp/space-supervised-');
+  const made = configFrom(['--data', dataDir], {});
+  if (made === null) throw new Error('no configuration');
+  config = made;
+  users = await findUsers();
+  await makeFolders(config, users);
+  ends.length = 0;
+});
+afterEach(async () => {
+  for (const stop of stops.splice(0)) await stop();
+  for (const folder of [config.dataDir, config.runDir]) await rm(folder, { recursive: true, force: true });
+});
+
+async function startGateway(): Promise<Supervised> {
+  const lock = await open(lockFileOf(config), 'a');
+  const gateway = new Supervised({
+    name: 'gateway',
+    user: users.gateway,
+    config,
+    openDescriptors: async () => ({ descriptors: [lock.fd], close: () => undefined }),
+    onMessage: () => undefined,
+    onEnd: (facts) => ends.push(facts),
+  });
+  stops.push(
+    () => gateway.stop(false),
+    () => lock.close(),
+  );
+  await gateway.start();
+  return gateway;
+}
+
+async function statusOf(pid: number | undefined): Promise<string> {
+  return readFile(`/proc/${pid}/status`, 'utf8');
+}
+
+const isHealthy = () =>
+  connectGateway(gatewaySocketOf(config))
+    .health()
+    .then(
+      () => true,
+      () => false,
+    );
+
+it('runs as its own user, without any capability, other group or way to gain one', async () => {
+  const gateway = await startGateway();
+  const status = await statusOf(gateway.pid);
+  const { uid, gid } = users.gateway;
+  expect(status).toMatch(new RegExp(`^Uid:\\s+${uid}\\s+${uid}\\s+${uid}\\s+${uid}$`, 'm'));
+  expect(status).toMatch(new RegExp(`^Gid:\\s+${gid}\\s+${gid}\\s+${gid}\\s+${gid}$`, 'm'));
+  expect(status).toMatch(/^Groups:\s*$/m);
+  for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapAmb'])
+    expect(status).toMatch(new RegExp(`^${set}:\\s+0+$`, 'm'));
+  expect(status).toMatch(/^NoNewPrivs:\s+1$/m);
+  const socket = await stat(gatewaySocketOf(config));
+  expect(socket).toMatchObject({ uid, gid: users.control.gid });
+  expect(socket.mode & 0o777).toBe(0o660);
+});
+
+it('is started again each time it dies, and says how it died; stopped, it stays away', async () => {
+  const gateway = await startGateway();
+  for (let death = 1; death <= 3; death++) {
+    const { pid } = gateway;
+    if (pid === undefined) throw new Error('it has no process');
+    process.kill(pid, 'SIGKILL');
+    await expect.poll(() => ends.length, { timeout: 10_000 }).toBe(death);
+    await expect.poll(isHealthy, { timeout: 10_000 }).toBe(true);
+    expect(gateway.pid).not.toBe(pid);
+  }
+  expect(ends.map(({ role, signal }) => [role, signal])).toEqual(Array(3).fill(['gateway', 'SIGKILL']));
+  expect(ends.map(({ pauseMs }) => pauseMs)).toEqual([100, 200, 400]);
+  const { pid } = gateway;
+  await gateway.stop(false);
+  await expect(statusOf(pid)).rejects.toThrow();
+  expect(ends).toHaveLength(3);
+});
+
+it('refuses every connection by name: there are no rules', async () => {
+  await startGateway();
+  const wanted = { sandboxId: 'sbx_0000000000000000' as never, host: 'example.com', port: 443 };
+  await expect(connectGateway(gatewaySocketOf(config)).open(wanted)).rejects.toMatchObject({ code: 'egress_refused' });
+});
+
+it('ends when its supervisor is killed, and until then nobody else gets the data folder', async () => {
+  const program = `
+    const { Supervised } = await import(${JSON.stringify(new URL('supervised.ts', import.meta.url).href)});
+    const { lockData } = await import(${JSON.stringify(new URL('data-lock.ts', import.meta.url).href)});
+    const lock = await lockData(${JSON.stringify(lockFileOf(config))});
+    const gateway = new Supervised({
+      ...${JSON.stringify({ name: 'gateway', user: users.gateway, config })},
+      openDescriptors: async () => ({ descriptors: [lock.fd], close: () => undefined }),
+      onMessage: () => undefined,
+      onEnd: () => undefined,
+    });
+    await gateway.start();
+    console.log(gateway.pid);`;
+  const supervisor = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [line] = (await once(createInterface({ input: supervisor.stdout }), 'line')) as [string];
+  // It inherits the lock: were it to live on, the lock would never be had.
+  process.kill(Number(line), 'SIGSTOP');
+  supervisor.kill('SIGKILL');
+  await once(supervisor, 'exit');
+  let locked = false;
+  const next = lockData(lockFileOf(config)).then((lock) => {
+    locked = true;
+    return lock;
+  });
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(locked).toBe(false);
+  process.kill(Number(line), 'SIGCONT');
+  await (await next).close();
+  // Listed for a moment more, until its new parent has noticed.
+  const isGone = () =>
+    statusOf(Number(line)).then(
+      (status) => /^State:\s+[ZX]/m.test(status),
+      () => true,
+    );
+  await expect.poll(isGone).toBe(true);
+});

@@ -1,0 +1,152 @@
+/**
+ * The supervisor: the one process that a person or systemd starts, as root. It makes folders and takes the lock, and starts the
+ * processes that do the work, each as its own user:
+ *
+ * ```
+ *   supervisor (root) ─┬─ helper    (root)           mounts vaults, starts and ends VMMs, for the node
+ *                      ├─ node      (space-node)     runs microVMs
+ *                      ├─ control   (space-control)  API, records, PostgreSQL
+ *                      └─ gateway   (space-gateway)  the way out
+ * ```
+ *
+ * One that dies is started again; the others go on. When the supervisor dies, all end at once, and microVMs run on for the next
+ * start. It reads nothing but its configuration and what these processes say.
+ */
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { loadAssets } from '@space/guest-image';
+import { startHelper } from '@space/root-helper/process';
+import type { Config, Listen } from './config.ts';
+import { lockData } from './data-lock.ts';
+import { helperConfig } from './helper-config.ts';
+import type { PausedAll } from './pause-all.ts';
+import { lockFileOf, makeFolders, ROLES, type RoleName } from './places.ts';
+import { portHolder } from './port-holder.ts';
+import type { FromRole, Welcome } from './role-messages.ts';
+import { type EndFacts, type OpenDescriptors, Supervised } from './supervised.ts';
+import { findUsers } from './users.ts';
+
+export interface SupervisedPlatform {
+  readonly welcome: Welcome;
+  readonly pids: Readonly<Record<RoleName | 'helper', () => number | undefined>>;
+  /** Pauses every sandbox, then ends everything. Null: control died meanwhile, and nobody knows. */
+  pauseAndClose(): Promise<PausedAll | null>;
+  /** Ends everything but running microVMs, which the next start takes up. */
+  release(): Promise<void>;
+}
+
+export interface SuperviseOptions {
+  readonly config: Config;
+  /** Told what is being done until it is ready. */
+  readonly report: (step: string) => void;
+  /** Told when a process has ended by itself. */
+  readonly onEnd: (facts: EndFacts) => void;
+  /** Told when the helper has ended by itself. */
+  readonly onHelperEnd: (message: string) => void;
+}
+
+/** Throws the reason when any of them cannot be started; nothing runs then. */
+export async function superviseRoles({
+  config,
+  report,
+  onEnd,
+  onHelperEnd,
+}: SuperviseOptions): Promise<SupervisedPlatform> {
+  const users = await findUsers();
+  let address = await checkAddress(config.listen);
+  await makeFolders(config, users);
+  const lock = await lockData(lockFileOf(config));
+  const assets = await loadAssets();
+  const helper = await startHelper({
+    program: assets.helper.program,
+    config: helperConfig(config, assets, users.node),
+    onWarning: onHelperEnd,
+  });
+  let starting = true;
+  let paused: PausedAll | null = null;
+  const hear = (message: FromRole): void => {
+    if (message.kind === 'step' && starting) report(message.text);
+    if (message.kind === 'paused') paused = message.result;
+  };
+  const supervise = (name: RoleName, openDescriptors: OpenDescriptors) =>
+    new Supervised({ name, user: users[name], config, openDescriptors, onMessage: hear, onEnd });
+  const lockOnly = async () => ({ descriptors: [lock.fd], close: () => undefined });
+  const roles = {
+    node: supervise('node', lockOnly),
+    gateway: supervise('gateway', lockOnly),
+    control: supervise('control', async () => {
+      const listener = await listenOn(address);
+      address = listener.address;
+      return { descriptors: [lock.fd, listener.fd], close: listener.close };
+    }),
+  };
+  const endAll = async (pause: boolean): Promise<void> => {
+    // Control first: it needs the node until it has ended.
+    await roles.control.stop(pause);
+    await Promise.all([roles.node.stop(false), roles.gateway.stop(false)]);
+    await helper.close();
+    await lock.close();
+  };
+  try {
+    const starts = ROLES.map((name) => roles[name].start());
+    const [, control] = await Promise.all(starts);
+    starting = false;
+    if (!control?.welcome) throw new Error('The control process did not say where it serves.');
+    return {
+      welcome: control.welcome,
+      pids: {
+        helper: () => helper.pid,
+        node: () => roles.node.pid,
+        control: () => roles.control.pid,
+        gateway: () => roles.gateway.pid,
+      },
+      async pauseAndClose() {
+        await endAll(true);
+        return paused;
+      },
+      release: () => endAll(false),
+    };
+  } catch (error) {
+    await endAll(false);
+    throw error;
+  }
+}
+
+/** Learns at once, not after everything else was started, that the address cannot be had. */
+async function checkAddress(address: Listen): Promise<Listen> {
+  const listener = await listenOn(address);
+  listener.close();
+  return listener.address;
+}
+
+/**
+ * A socket that listens, for a process that could not have had its port: connections wait in it until that process takes them.
+ * To be closed here as soon as the process has it, in the same turn, so that none is taken here.
+ */
+async function listenOn({ host, port }: Listen) {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ host: host.toLowerCase() === 'localhost' ? '127.0.0.1' : host, port }, resolve);
+  }).catch(async (cause: NodeJS.ErrnoException) => {
+    const isTaken = cause.code === 'EADDRINUSE';
+    const holder = isTaken ? await portHolder(port) : null;
+    const why = isTaken ? `is in use${holder === null ? '' : ` by ${holder}`}` : 'cannot be had';
+    throw new Error(`The address ${host}:${port} ${why}. Choose another with --listen HOST:PORT.`, { cause });
+  });
+  const bound = server.address() as AddressInfo;
+  return {
+    address: { host, port: bound.port },
+    fd: descriptorOf(server),
+    close: () => {
+      server.close();
+    },
+  };
+}
+
+/** Node says it nowhere else; what it may say is checked. */
+function descriptorOf(server: Server): number {
+  const { fd } = (server as unknown as { readonly _handle: { readonly fd?: unknown } })._handle;
+  if (typeof fd !== 'number' || fd < 0)
+    throw new Error('The listening socket has no descriptor that could be passed on.');
+  return fd;
+}

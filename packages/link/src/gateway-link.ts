@@ -1,0 +1,30 @@
+/** The gateway in a process of its own. */
+import { AppError, type GatewayPort } from '@space/core';
+import type { Calls, KindOf, Method } from './calls.ts';
+import { Dialer } from './dial.ts';
+import { type Service, serveCalls } from './serve.ts';
+
+const GATEWAY_CALLS = {
+  health: 'read',
+  open: 'call',
+} as const satisfies { readonly [K in keyof GatewayPort]: KindOf<GatewayPort[K]> } & Calls;
+
+interface ServeGatewayOptions {
+  readonly gateway: GatewayPort;
+  readonly socketPath: string;
+  readonly onUnexpected: (thrown: unknown, method: string) => void;
+}
+
+export function serveGateway({ gateway, ...options }: ServeGatewayOptions): Promise<Service> {
+  const methods: Record<string, Method> = { health: () => gateway.health(), open: (wanted) => gateway.open(wanted) };
+  return serveCalls({ ...options, calls: GATEWAY_CALLS, methods });
+}
+
+export function connectGateway(socketPath: string): GatewayPort {
+  const absent = (cause: unknown) => new AppError('unavailable', 'The gateway does not answer.', { cause });
+  const dialer = new Dialer({ socketPath, unreachable: absent, lost: absent });
+  return {
+    health: dialer.method('health', GATEWAY_CALLS.health) as GatewayPort['health'],
+    open: dialer.method('open', GATEWAY_CALLS.open) as GatewayPort['open'],
+  };
+}
