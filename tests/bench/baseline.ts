@@ -59,10 +59,10 @@ export class Baseline implements AsyncDisposable {
   static async start(samples: Samples, vaultFolder: string, size: Size, accelerator: 'kvm' | 'tcg'): Promise<Baseline> {
     const folder = join(vaultFolder, 'plain');
     await mkdir(folder);
-    const { vmm, kernel, initramfs, templates } = await loadAssets();
+    const { vmm, kernel, initramfs, templates, jail } = await loadAssets();
     const argv = [...vmm.loaderArgv, vmm.binary, ...vmm.firmwareDirs.flatMap((path) => ['-L', path])];
     const build = { root: vmm.root, argv, digest: vmm.digest, version: vmm.version };
-    const machine: PlainMachine = { vmm: build, kernel, initramfs, accelerator, size };
+    const machine: PlainMachine = { vmm: build, kernel, initramfs, accelerator, size, launcher: jail.launcher };
     const image = join(folder, 'image');
     await run('cp', ['--sparse=always', templates.base.disk, image]);
     await truncate(image, size.diskMib * MIB);

@@ -2,8 +2,9 @@
 import { execFile } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { Sandbox, SpaceError } from '@space/sdk';
+import { type ExecEvent, Sandbox, SpaceError } from '@space/sdk';
 import { processesNaming } from '@space/server';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { clientCases } from './client-cases.ts';
@@ -56,6 +57,42 @@ describe('create, get, list, delete', () => {
     expect((error as SpaceError).nextStep.length).toBeGreaterThan(10);
   });
 });
+
+describe('the clock of a guest', () => {
+  it('goes as fast as the host’s, within 500 ppm', async () => {
+    await using sandbox = await world.create();
+    const program = 'import sys, time\nfor line in sys.stdin: print(time.monotonic_ns(), flush=True)';
+    const { processId } = await sandbox.start(['python3', '-u', '-c', program], { stdin: true });
+    const answers = sandbox.attach(processId);
+    /** Of several readings the one with the shortest way there and back. */
+    const read = async () => {
+      const readings = [];
+      for (let count = 0; count < 20; count++) {
+        const askedMs = performance.now();
+        await sandbox.writeInput(processId, '\n');
+        const guestMs = Number(await nextOutput(answers)) / 1e6;
+        const wayMs = performance.now() - askedMs;
+        readings.push({ wayMs, guestMs, hostMs: askedMs + wayMs / 2 });
+      }
+      return readings.reduce((best, one) => (one.wayMs < best.wayMs ? one : best));
+    };
+    const first = await read();
+    await setTimeout(30_000);
+    const last = await read();
+    const passedMs = last.hostMs - first.hostMs;
+    // A reading may be off by half its way.
+    const unsureMs = (first.wayMs + last.wayMs) / 2;
+    expect(Math.abs(last.guestMs - first.guestMs - passedMs)).toBeLessThan(500e-6 * passedMs + unsureMs);
+  });
+});
+
+async function nextOutput(events: AsyncGenerator<ExecEvent>): Promise<string> {
+  for (;;) {
+    const { value, done } = await events.next();
+    if (done) throw new Error('the stream ended');
+    if (value.type === 'stdout') return Buffer.from(value.data).toString();
+  }
+}
 
 describe('exec', () => {
   it('keeps stdout and stderr apart, and the exit code true', async () => {

@@ -10,8 +10,8 @@ export interface World extends AsyncDisposable {
   create(options?: CreateOptions): Promise<Sandbox>;
 }
 
-export async function makeWorld(): Promise<World> {
-  const config = testConfig(await mkdtemp('/var/tmp/space-e2e-'));
+export async function makeWorld(vaultGib = 24): Promise<World> {
+  const config = testConfig(await mkdtemp('/var/tmp/space-e2e-'), vaultGib);
   const platform = await startPlatform(config);
   const connection = { baseUrl: platform.url, apiKey: await platform.createApiKey() };
   return {
@@ -26,14 +26,14 @@ export async function makeWorld(): Promise<World> {
   };
 }
 
-export function testConfig(dataDir: string): Config {
+export function testConfig(dataDir: string, vaultGib = 24): Config {
   const argv = [
     '--data',
     dataDir,
     '--listen',
     '127.0.0.1:0',
     '--vault-size',
-    '24',
+    String(vaultGib),
     '--memory',
     '6000',
     '--log-level',

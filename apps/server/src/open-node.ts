@@ -1,6 +1,6 @@
 /** The node, composed: assets → accelerator → vault → runtime → node. */
 import { join } from 'node:path';
-import { DEFAULT_VAULT, SIZE_LIMITS, type Vault } from '@space/core';
+import { DEFAULT_VAULT, hasVm, SIZE_LIMITS, type Vault } from '@space/core';
 import { connectGuest } from '@space/guest-grpc';
 import type { Assets } from '@space/guest-image';
 import { createNode, type Node } from '@space/node';
@@ -45,7 +45,7 @@ export async function openNode({ report, ...options }: OpenNodeOptions): Promise
 
 /** Ends what can be ended without harm: with sandboxes running, they run on for the next start. */
 export async function leaveNode(node: Node): Promise<void> {
-  const running = (await node.inspectAll()).some(({ real }) => real === 'running');
+  const running = (await node.inspectAll()).some(({ real }) => hasVm(real));
   await (running ? node.release() : node.close());
 }
 
@@ -54,7 +54,8 @@ async function openOn(
   { config, assets, helper, onWarning }: Omit<OpenNodeOptions, 'report'>,
 ): Promise<Node> {
   const { vmm, kernel, initramfs, templates } = assets;
-  const parts = { vmm: vmmBuild(assets), kernel, initramfs, helper, runDir: livesFolderOf(config) };
+  const { launcher } = assets.jail;
+  const parts = { vmm: vmmBuild(assets), kernel, initramfs, helper, launcher, runDir: livesFolderOf(config) };
   const accelerator = await probeAccelerator({
     ...parts,
     workDir: probeFolderOf(config),

@@ -1,6 +1,6 @@
 /** Pauses what runs, in every project, so that the machine can be left: nothing of it is lost. */
 import type { Control, Records } from '@space/control';
-import { asAppError } from '@space/core';
+import { asAppError, hasVm } from '@space/core';
 
 export interface PausedAll {
   readonly paused: readonly string[];
@@ -12,7 +12,7 @@ export async function pauseAll(control: Control, records: Records): Promise<Paus
   const paused: string[] = [];
   const failed: { id: string; reason: string }[] = [];
   for (const { id, settled } of await records.allSandboxes()) {
-    if (settled !== 'running') continue;
+    if (!hasVm(settled)) continue;
     try {
       await control.pauseUnasked(id);
       paused.push(id);

@@ -243,7 +243,8 @@ export const ROUTES = {
     action: 'sandbox.change',
     async: true,
     summary: 'Resume a sandbox',
-    description: 'Of a running one: nothing. A crashed one goes on from its last point.',
+    description:
+      'Of a running one: nothing. A crashed one goes on from its last point; one that is out of space as it is, if there is some.',
     params: schemas.sandboxParams,
     query: nothing,
     body: json(schemas.emptyBody),

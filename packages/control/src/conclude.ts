@@ -2,7 +2,7 @@
  * How an operation ends when nobody can say what it did: its effect failed, or its process died. The node is asked what is
  * real, and each thing that the operation had planned either took effect, and is recorded so, or did not, and is removed.
  */
-import { AppError, type InspectedSandbox, type NodePort, type SnapshotId } from '@space/core';
+import { AppError, hasVm, type InspectedSandbox, type NodePort, type SnapshotId } from '@space/core';
 import type { ControlPorts } from './ports.ts';
 import type { OperationInput, RecordedSandbox, RecordedSnapshot, SandboxChanges, StartTimings } from './records.ts';
 import { retryUnavailable } from './retry.ts';
@@ -77,8 +77,7 @@ async function concludeMove(
 ): Promise<Conclusion> {
   const { from, takes } = input;
   const switched = input.generation !== undefined && inspected.generation === input.generation;
-  const startedFrom =
-    inspected.real === 'running' && from !== undefined && from !== 'crashed' && inspected.head === from;
+  const startedFrom = hasVm(inspected.real) && from !== undefined && from !== 'crashed' && inspected.head === from;
   const durable = takes !== undefined && inspected.head === takes;
   const changes: SandboxChanges = {
     ...(switched ? { generation: input.generation } : {}),

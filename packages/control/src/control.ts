@@ -3,7 +3,7 @@
  * on the same records goes on where an earlier one died.
  */
 import type { UseCases } from '@space/contract';
-import { AppError, type GatewayPort, type LifeEnd, type SandboxId } from '@space/core';
+import { AppError, type GatewayPort, type LifeEnd, type SandboxId, type SpaceNews } from '@space/core';
 import { ActivityLog } from './activity.ts';
 import { type Identity, identify } from './api-keys.ts';
 import { Audit } from './audit.ts';
@@ -242,6 +242,7 @@ class Watch {
     const { node, logger } = this.#ports;
     this.#unsubscribe = [
       node.onLifeEnded((end) => this.#inBackground(this.#lifeEnded(end))),
+      node.onSpace((news) => this.#inBackground(this.#spaceChanged(news))),
       node.onBack(() => this.#inBackground(this.#reconciler.reconcile())),
     ];
     const report = await this.#reconciler.reconcile().catch((err: unknown) => {
@@ -271,6 +272,16 @@ class Watch {
   async #lifeEnded(end: LifeEnd): Promise<void> {
     await this.#driver.idle(end.sandboxId);
     await this.#reconciler.lifeEnded(end);
+  }
+
+  async #spaceChanged(news: SpaceNews): Promise<void> {
+    if (news.kind === 'short') {
+      const { vault, availableBytes } = news;
+      this.#ports.logger.warn({ vault, availableBytes }, 'a vault has less space left than is promised');
+      return;
+    }
+    await this.#driver.idle(news.sandboxId);
+    await this.#reconciler.lifeTurned(news.sandboxId);
   }
 
   #inBackground(work: Promise<unknown>): void {

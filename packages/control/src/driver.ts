@@ -271,7 +271,10 @@ export class Driver {
     this.#note(begun, sandbox === null ? 'superseded' : failure === null ? 'ok' : 'failed', sinceMs);
     if (sandbox === null) throw await this.#superseded(begun, plan, failure);
     if (failure !== null) throw failure;
-    // It started and is gone again: nobody is told that it runs.
+    // It started and is gone again, or stands still: nobody is told that it runs.
+    if (ENDS_RUNNING.includes(begun.operation) && sandbox.settled === 'out_of_space') {
+      throw new AppError('out_of_space', 'The sandbox was started, and stands still: its vault is nearly full.');
+    }
     if (ENDS_RUNNING.includes(begun.operation) && sandbox.settled !== 'running') {
       throw new AppError('vm_lost', sandbox.crash?.detail ?? 'The microVM ended right after it was started.');
     }

@@ -51,11 +51,15 @@ export class Effects {
     };
   }
 
-  /** Also wake. A crashed sandbox goes on from the newest point of its line, or, without one, from its disk. */
+  /**
+   * Also wake. What stands still for want of space goes on as it is, if there is some. A crashed sandbox goes on from the
+   * newest point of its line, or, without one, from its disk.
+   */
   resume(cause?: OperationCause): Effect<void> {
     const why = cause === undefined ? {} : { cause };
     return {
       plan: async (seen) => {
+        if (seen.settled === 'out_of_space') return { input: why };
         if (seen.settled === 'crashed') {
           return { input: { ...why, from: await this.#recoveryPoint(seen), generation: seen.generation + 1 } };
         }
@@ -63,6 +67,10 @@ export class Effects {
         return { input: { ...why, from: seen.head, generation: seen.generation } };
       },
       run: async (begun, { input: { from, generation } }) => {
+        if (begun.settled === 'out_of_space') {
+          await this.#ports.node.goOn(orderOf(begun));
+          return succeeded(undefined);
+        }
         if (from === undefined || generation === undefined) throw new Error('a resume has a point and a generation');
         const { template, size } = begun;
         const life = await this.#ports.node.start({ ...orderOf(begun), from, template, generation, size });
@@ -123,6 +131,10 @@ export class Effects {
       plan: async (seen) => {
         const target = await findInTimeline(this.#ports, seen, to);
         const next = { from: target.id, generation: seen.generation + 1 };
+        if (seen.settled === 'out_of_space' && keepPresent) {
+          const detail = 'The sandbox stands still since its vault is nearly full: its present cannot be kept.';
+          throw new AppError('out_of_space', detail);
+        }
         if (seen.settled !== 'running' || !keepPresent) return { input: next };
         const { taking, input } = await this.#planTaking(seen, 'rewind');
         return { input: { ...input, ...next }, ...(taking === undefined ? {} : { taking }) };

@@ -17,7 +17,7 @@ import type { RecordedSkip } from './history-records.ts';
 import type { OperationEnd, Outcome, RecordedSandbox, RecordedSnapshot } from './records.ts';
 
 export type EventKind =
-  | `sandbox.${'created' | 'running' | 'paused' | 'crashed' | 'deleted'}`
+  | `sandbox.${'created' | 'running' | 'out_of_space' | 'paused' | 'crashed' | 'deleted'}`
   | 'snapshot.taken'
   | 'snapshot.deleted'
   | 'snapshot.skipped'

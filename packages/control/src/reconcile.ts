@@ -7,6 +7,7 @@
  *   alone.
  */
 import {
+  hasVm,
   type InspectedSandbox,
   type LifeEnd,
   type OperationId,
@@ -72,12 +73,20 @@ export class Reconciler {
   async lifeEnded({ sandboxId, lifeId, detail }: LifeEnd): Promise<void> {
     const { records, clock, logger } = this.#ports;
     const sandbox = await retryUnavailable(() => records.findSandbox(sandboxId));
-    if (sandbox === null || sandbox.operation !== null || sandbox.settled !== 'running') return;
+    if (sandbox === null || sandbox.operation !== null || !hasVm(sandbox.settled)) return;
     const inspected = await inspectReal(this.#ports.node, sandbox);
     // Another life may run by now.
-    if (inspected.real === 'running') return;
+    if (hasVm(inspected.real)) return;
     logger.warn({ sandboxId, lifeId, detail }, 'a microVM ended unasked');
     await this.#correct(sandbox, inspected, { detail, at: new Date(clock.now()) });
+  }
+
+  /** Its vCPUs were stopped, or run again. An operation in flight ends with what is real by itself. */
+  async lifeTurned(sandboxId: SandboxId): Promise<void> {
+    const { records, node } = this.#ports;
+    const sandbox = await retryUnavailable(() => records.findSandbox(sandboxId));
+    if (sandbox === null || sandbox.operation !== null || !hasVm(sandbox.settled)) return;
+    await this.#correct(sandbox, await inspectReal(node, sandbox));
   }
 
   async #endOrphan({ id, operation, operationId }: RecordedSandbox): Promise<boolean> {
@@ -91,7 +100,7 @@ export class Reconciler {
     if (operation === 'delete')
       await node.destroy({ vault: orphan.vault, sandboxId: orphan.id, epoch: orphan.epoch, points: [] });
     const inspected = await inspectReal(node, orphan);
-    const ok = operation === 'delete' || inspected.real === 'running';
+    const ok = operation === 'delete' || hasVm(inspected.real);
     const journal = await records.findOperation(operationId);
     const conclusion =
       operation === 'create' && ok

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { AppError } from '@space/core';
+import { AppError, DEFAULT_PROJECT, type SandboxId } from '@space/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { collect, eventually, NO_LEFTOVERS, World } from './test-world.ts';
 
@@ -50,6 +50,67 @@ describe('create, get, list', () => {
     const made = await world.create({ snapshot: 'base-3' });
     expect(made.forkedFrom?.sandboxId).toBe(source.id);
     expect(await world.exec(made.id, 'read')).toBe('3');
+  });
+});
+
+describe('a sandbox that is out of space', () => {
+  const events = async () => {
+    const request = { after: null, projectId: DEFAULT_PROJECT, organisationId: null, limit: 100 };
+    return (await world.records.events.list(request)).map(({ kind }) => kind);
+  };
+  const halt = async (id: string, halted: boolean) => {
+    world.node.setHalted(id as SandboxId, halted);
+    const status = halted ? 'out_of_space' : 'running';
+    await eventually(
+      () => world.get(id),
+      (seen) => seen.status === status,
+    );
+  };
+
+  it('says so, in its status and as an event, and goes on by itself', async () => {
+    await world.control.start();
+    const { id } = await world.create();
+    await world.count(id, 3);
+    await halt(id, true);
+    await halt(id, false);
+    expect(await world.exec(id, 'read')).toBe('3');
+    expect((await events()).slice(-2)).toEqual(['sandbox.out_of_space', 'sandbox.running']);
+  });
+
+  it('refuses by name what it cannot do now, keeps its limits, and is resumed, rewound or deleted', async () => {
+    await world.control.start();
+    const { id } = await world.create();
+    const point = await world.snapshot(id);
+    await halt(id, true);
+    world.node.hasRoom = false;
+    const refused = { code: 'out_of_space' };
+    for (const call of [world.exec(id, 'read'), world.pause(id), world.snapshot(id), world.fork(id)]) {
+      await expect(call).rejects.toMatchObject(refused);
+    }
+    await expect(world.resume(id)).rejects.toMatchObject(refused);
+    await expect(world.rewind(id, point.id)).rejects.toMatchObject(refused);
+    expect((await world.get(id)).status).toBe('out_of_space');
+    expect((await world.control.getLimits(world.caller(), {})).present.running).toBe(1);
+
+    world.node.hasRoom = true;
+    expect((await world.resume(id)).status).toBe('running');
+    await halt(id, true);
+    const rewound = await world.control.rewindSandbox(world.caller(), { id, to: point.id, keepPresent: false });
+    expect(rewound).toMatchObject({ sandbox: { status: 'running' }, kept: null });
+    await halt(id, true);
+    await world.remove(id);
+    expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+
+  it('is crashed when its VM ends', async () => {
+    await world.control.start();
+    const { id } = await world.create();
+    await halt(id, true);
+    world.node.crash(id as SandboxId);
+    await eventually(
+      () => world.get(id),
+      ({ status }) => status === 'crashed',
+    );
   });
 });
 

@@ -150,6 +150,12 @@ export const ERRORS = {
     title: 'Not enough space is free in the vault',
     nextStep: 'Delete snapshots or sandboxes, or enlarge the vault.',
   },
+  out_of_space: {
+    status: 507,
+    retry: 'later',
+    title: 'The sandbox stands still: its vault has no room for what it writes',
+    nextStep: 'Delete snapshots or sandboxes, or enlarge the vault: it then goes on by itself, or at once by a resume.',
+  },
   vm_lost: {
     status: 502,
     retry: 'later',

@@ -21,3 +21,4 @@ export * from './retention.ts';
 export * from './schedule.ts';
 export * from './size.ts';
 export * from './snapshot-policy.ts';
+export * from './space.ts';

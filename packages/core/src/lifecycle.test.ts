@@ -13,7 +13,7 @@ import {
 } from './lifecycle.ts';
 
 const COMMANDS: readonly Command[] = [...OPERATIONS, 'use'];
-const REALS = ['running', 'paused', 'crashed', 'absent'] as const;
+const REALS = ['running', 'out_of_space', 'paused', 'crashed', 'absent'] as const;
 const AT_BIRTH: LifecycleState = { settled: 'absent', operation: 'create' };
 
 const anyCommand = fc.constantFrom(...COMMANDS);
@@ -160,6 +160,15 @@ describe('the lifecycle table', () => {
     expect(decide({ settled: 'crashed', operation: null }, 'use')).toMatchObject({ kind: 'refuse', code: 'vm_lost' });
   });
 
+  it('lets what is out of space go on by a resume, be rewound or deleted, and refuses the rest by name', () => {
+    const halted: LifecycleState = { settled: 'out_of_space', operation: null };
+    for (const command of ['resume', 'rewind', 'delete'] as const) expect(decide(halted, command).kind).toBe('start');
+    for (const command of ['use', 'pause', 'snapshot', 'fork'] as const) {
+      expect(decide(halted, command)).toMatchObject({ kind: 'refuse', code: 'out_of_space' });
+    }
+    expect(statusOf(halted)).toBe('out_of_space');
+  });
+
   it('ignores the end of an operation that is not in flight', () => {
     fc.assert(
       fc.property(fc.constantFrom(...states), fc.constantFrom(...OPERATIONS), anyEnd, (state, operation, end) => {
@@ -172,13 +181,14 @@ describe('the lifecycle table', () => {
   it('calls a VM that ended by itself crashed, and nothing else so', () => {
     for (const state of states) {
       const after = react(state, { kind: 'life_ended' });
-      expect(after).toEqual(state.settled === 'running' ? { ...state, settled: 'crashed' } : state);
+      const hadVm = state.settled === 'running' || state.settled === 'out_of_space';
+      expect(after).toEqual(hadVm ? { ...state, settled: 'crashed' } : state);
     }
   });
 
   it('settles in what is real, also when the operation failed', () => {
     for (const operation of ['resume', 'pause', 'rewind', 'snapshot', 'fork', 'delete'] as const) {
-      for (const real of ['running', 'paused', 'crashed'] as const) {
+      for (const real of ['running', 'out_of_space', 'paused', 'crashed'] as const) {
         const after = react({ settled: 'running', operation }, ended(operation, { ok: false, real }));
         expect(after).toEqual({ settled: real, operation: null });
       }

@@ -1,7 +1,7 @@
 /**
  * The lifecycle of a sandbox, as one table (two pure functions).
  *
- * A sandbox is always *settled* in one of five states, and at most one *operation* on it is in flight. What a user sees as
+ * A sandbox is always *settled* in one of six states, and at most one *operation* on it is in flight. What a user sees as
  * "pausing" is the pair (running, pause), so there is no state without an exit: when the operation ends, in whatever way,
  * the sandbox is settled in what the node found to be real.
  *
@@ -12,12 +12,14 @@
  *            life ends ▼  │ resume       │
  *                     crashed            │          delete: from everywhere, and it wins
  *                        └──► deleted ◄──┘
+ *
+ *   running ◄────► out_of_space: the node stops its vCPUs before its vault is full, and lets it go on when there is room
  * ```
  */
 import type { ErrorCode } from './errors.ts';
 import { unreachable } from './errors.ts';
 
-export const SETTLED_STATES = ['absent', 'running', 'paused', 'crashed', 'deleted'] as const;
+export const SETTLED_STATES = ['absent', 'running', 'out_of_space', 'paused', 'crashed', 'deleted'] as const;
 /** `absent`: recorded, its create in flight, never at rest. `crashed`: its VM ended unasked; its points and its disk stand. */
 export type Settled = (typeof SETTLED_STATES)[number];
 
@@ -33,6 +35,7 @@ export interface LifecycleState {
 export type SandboxStatus =
   | 'creating'
   | 'running'
+  | 'out_of_space'
   | 'pausing'
   | 'paused'
   | 'resuming'
@@ -89,23 +92,37 @@ function decideAtRest(settled: Exclude<Settled, 'deleted'>, command: Exclude<Com
       if (settled === 'crashed' && command === 'use') {
         return refuse('vm_lost', 'The microVM of the sandbox ended unexpectedly.');
       }
+      // It goes on by itself; each of its callers trying in turn would be work for nothing.
+      if (settled === 'out_of_space' && command === 'use') return refuseForSpace();
       return settled === 'absent' ? refuse('wrong_state', 'The sandbox never ran.') : start('resume');
     case 'pause':
       if (settled === 'paused') return done;
+      if (settled === 'out_of_space') return refuseForSpace();
       return settled === 'running' ? start('pause') : refuse('wrong_state', `The sandbox is ${settled}, not running.`);
     case 'rewind':
       return settled === 'absent' ? refuse('wrong_state', 'The sandbox never ran.') : start('rewind');
     case 'snapshot':
     case 'fork':
       if (settled === 'running' || settled === 'paused') return start(command);
+      if (settled === 'out_of_space') return refuseForSpace();
       return refuse('wrong_state', `The sandbox is ${settled}; it must be running or paused.`);
     default:
       return unreachable(command);
   }
 }
 
+/** A point needs its processes to stand still first, and so to run a little longer. */
+function refuseForSpace(): Decision {
+  return refuse('out_of_space', 'The sandbox stands still since its vault is nearly full.');
+}
+
+/** Whether a VM is there: it holds memory, and may end unasked. */
+export function hasVm(settled: Settled): boolean {
+  return settled === 'running' || settled === 'out_of_space';
+}
+
 /** What the node found to be real after an operation ended, or when a VM ended by itself. */
-export type Real = 'running' | 'paused' | 'crashed' | 'absent';
+export type Real = 'running' | 'out_of_space' | 'paused' | 'crashed' | 'absent';
 
 export type LifecycleEvent =
   /** The operation in flight ended, well or not; `real` is what the node holds now. */
@@ -117,7 +134,7 @@ export type LifecycleEvent =
 export function react(state: LifecycleState, event: LifecycleEvent): LifecycleState {
   if (state.settled === 'deleted') return state;
   if (event.kind === 'life_ended') {
-    return state.settled === 'running' ? { ...state, settled: 'crashed' } : state;
+    return hasVm(state.settled) ? { ...state, settled: 'crashed' } : state;
   }
   if (event.operation !== state.operation) return state;
   if (event.operation === 'delete' && event.ok) return { settled: 'deleted', operation: null };

@@ -1,6 +1,6 @@
 /** How much an organisation may have at a time, and whether what is about to begin fits. */
 import { AppError } from './errors.ts';
-import type { Operation, Settled } from './lifecycle.ts';
+import { hasVm, type Operation, type Settled } from './lifecycle.ts';
 
 export const LIMITED = ['sandboxes', 'running', 'snapshots', 'memoryMib'] as const;
 export type Limited = (typeof LIMITED)[number];
@@ -17,14 +17,13 @@ export const STARTS: readonly Operation[] = ['create', 'resume', 'rewind'];
 
 /** Whether a sandbox counts as running, and its memory as promised. */
 export function holdsVm({ settled, operation }: { readonly settled: Settled; readonly operation: Operation | null }) {
-  return settled === 'running' || (operation !== null && settled !== 'deleted' && STARTS.includes(operation));
+  return hasVm(settled) || (operation !== null && settled !== 'deleted' && STARTS.includes(operation));
 }
 
 /** What an operation adds to; a pause adds to nothing, so that it is never refused. */
 export function addedBy(operation: Operation, settled: Settled, takesKept: boolean): readonly Limited[] {
   const created: readonly Limited[] = operation === 'create' ? ['sandboxes'] : [];
-  const started: readonly Limited[] =
-    settled !== 'running' && STARTS.includes(operation) ? ['running', 'memoryMib'] : [];
+  const started: readonly Limited[] = !hasVm(settled) && STARTS.includes(operation) ? ['running', 'memoryMib'] : [];
   const taken: readonly Limited[] = takesKept ? ['snapshots'] : [];
   return [...created, ...started, ...taken];
 }

@@ -32,6 +32,8 @@ export function decideWaking({ settled, operation }: LifecycleState, wakeAtMs: n
       return 'met';
     case 'paused':
       return 'wake';
+    // It goes on by itself when there is room.
+    case 'out_of_space':
     // What a crash took must be accepted by a person; when one has resumed it, it runs.
     case 'crashed':
     case 'absent':

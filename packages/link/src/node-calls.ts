@@ -6,7 +6,7 @@ import { AppError, type IdKind, type NodePort, parseId } from '@space/core';
 import type { Calls, KindOf } from './calls.ts';
 
 /** What does not go over a line of its own: the link tells it. */
-type Told = 'onLifeEnded' | 'onBack';
+type Told = 'onLifeEnded' | 'onSpace' | 'onBack';
 
 export const NODE_CALLS = {
   capabilities: 'read',
@@ -15,6 +15,7 @@ export const NODE_CALLS = {
   reserveMemory: 'call',
   releaseMemory: 'read',
   start: 'call',
+  goOn: 'read',
   snapshot: 'call',
   pause: 'call',
   rewind: 'call',
@@ -64,7 +65,14 @@ const ID_FIELDS: Readonly<Record<string, IdKind>> = {
   points: 'snapshot',
 };
 const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
-const ORDERS: readonly string[] = ['start', 'snapshot', 'pause', 'rewind', 'destroy'] satisfies readonly NodeCall[];
+const ORDERS: readonly string[] = [
+  'start',
+  'goOn',
+  'snapshot',
+  'pause',
+  'rewind',
+  'destroy',
+] satisfies readonly NodeCall[];
 /** Those whose first argument is no sandbox. */
 const OF_A_VAULT: readonly string[] = [
   'ensureReady',

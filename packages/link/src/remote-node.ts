@@ -10,7 +10,7 @@
  * `link_lost`: what it did is to be found out.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, type LifeEnd, type NodePort } from '@space/core';
+import { AppError, type LifeEnd, type NodePort, type SpaceNews } from '@space/core';
 import { Dialer } from './dial.ts';
 import { NODE_CALLS, type NodeCall } from './node-calls.ts';
 import { type News, SIGN_OF_LIFE_MS } from './serve-node.ts';
@@ -49,6 +49,7 @@ export function connectNode(options: ConnectNodeOptions): RemoteNode {
   return {
     ...calls,
     onLifeEnded: (listener) => added(watch.lifeEnded, listener),
+    onSpace: (listener) => added(watch.space, listener),
     onBack: (listener) => added(watch.back, listener),
     whenUp: (signal) => watch.whenUp(signal),
     close: () => watch.close(),
@@ -62,6 +63,7 @@ function added<T>(listeners: Set<T>, listener: T): () => void {
 
 class Watch {
   readonly lifeEnded = new Set<(end: LifeEnd) => void>();
+  readonly space = new Set<(news: SpaceNews) => void>();
   readonly back = new Set<() => void>();
   readonly #options: ConnectNodeOptions;
   readonly #dialer: Dialer;
@@ -122,6 +124,7 @@ class Watch {
       for await (const news of this.#news(AbortSignal.any([this.#closing.signal, silence.signal]))) {
         timer.refresh();
         if (news.kind === 'life_ended') this.#tell(news);
+        if (news.kind === 'space') for (const listener of this.space) listener(news.news);
         if (!this.#wasUp) await this.#cameUp();
       }
     } finally {

@@ -1,5 +1,5 @@
 /** A node, served to the process that gives it orders. */
-import { AppError, type LifeEnd, type NodePort } from '@space/core';
+import { AppError, type LifeEnd, type NodePort, type SpaceNews } from '@space/core';
 import type { Method } from './calls.ts';
 import { checkNodeArgs, NODE_CALLS, type NodeCall, SERVED_CALLS } from './node-calls.ts';
 import { type Service, serveCalls } from './serve.ts';
@@ -9,7 +9,10 @@ export const SIGN_OF_LIFE_MS = 2_000;
 /** News that a reader has not taken. Beyond it the line is cut, and the reader finds out what is real. */
 const MAX_UNREAD_NEWS = 10_000;
 
-export type News = { readonly kind: 'here' } | ({ readonly kind: 'life_ended' } & LifeEnd);
+export type News =
+  | { readonly kind: 'here' }
+  | ({ readonly kind: 'life_ended' } & LifeEnd)
+  | { readonly kind: 'space'; readonly news: SpaceNews };
 
 export interface ServeNodeOptions {
   readonly node: NodePort;
@@ -38,7 +41,8 @@ async function* tellNews(node: NodePort, signal: AbortSignal): AsyncGenerator<Ne
     unread.push(news);
     wake();
   };
-  const stopTelling = node.onLifeEnded((end) => push({ kind: 'life_ended', ...end }));
+  const stopEnds = node.onLifeEnded((end) => push({ kind: 'life_ended', ...end }));
+  const stopSpace = node.onSpace((about) => push({ kind: 'space', news: about }));
   const signs = setInterval(() => {
     if (unread.length === 0) push({ kind: 'here' });
   }, SIGN_OF_LIFE_MS);
@@ -57,6 +61,7 @@ async function* tellNews(node: NodePort, signal: AbortSignal): AsyncGenerator<Ne
   } finally {
     signal.removeEventListener('abort', onAbort);
     clearInterval(signs);
-    stopTelling();
+    stopEnds();
+    stopSpace();
   }
 }

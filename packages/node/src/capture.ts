@@ -84,10 +84,10 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   }
   const capturedAt = clock.monotonicMs();
 
-  const commit = async (times: { stoppedMs: number; frozenMs: number }): Promise<TakenPoint> => {
+  const commit = async (times: { stoppedMs: number; frozenMs: number }, ending: boolean): Promise<TakenPoint> => {
     try {
       plan.check();
-      await life.vault.commit(manifestOf(plan, life.lifeId, deviceState, takenAt), deviceState);
+      await life.vault.commit(manifestOf(plan, life.lifeId, deviceState, takenAt), deviceState, { ending });
     } catch (error) {
       await life.vault.abandon(plan.snapshotId);
       throw error;
@@ -108,9 +108,9 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
       await life.goOn(() => {
         ranAt = clock.monotonicMs();
       });
-      return commit({ stoppedMs: ranAt - stoppedAt, frozenMs: clock.monotonicMs() - frozenAt });
+      return commit({ stoppedMs: ranAt - stoppedAt, frozenMs: clock.monotonicMs() - frozenAt }, false);
     },
-    leaveStopped: () => commit({ stoppedMs: capturedAt - stoppedAt, frozenMs: capturedAt - frozenAt }),
+    leaveStopped: () => commit({ stoppedMs: capturedAt - stoppedAt, frozenMs: capturedAt - frozenAt }, true),
     undo: () => goOn(life, plan.snapshotId),
   };
 }

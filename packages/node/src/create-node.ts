@@ -9,6 +9,7 @@ import type {
   Runtime,
   SandboxId,
   SizeLimits,
+  SpaceNews,
   Vault,
 } from '@space/core';
 import { AppError } from '@space/core';
@@ -19,6 +20,7 @@ import { MemoryBudget } from './memory-budget.ts';
 import { createOrders, type NodeState } from './orders.ts';
 import { ReadySnapshots, type TemplateSource } from './ready.ts';
 import { recoverLives } from './recover.ts';
+import { SpaceWatch } from './space-watch.ts';
 import type { LifeMachinery } from './start-life.ts';
 
 export type { TemplateSource } from './ready.ts';
@@ -51,15 +53,32 @@ export interface Node extends NodePort {
 export function createNode(options: NodeOptions): Node {
   const vaults = new Map(options.vaults.map((vault) => [vault.name, vault]));
   const ledger = new Ledger(vaults);
-  const machinery: LifeMachinery = { ...options, budget: new MemoryBudget(options.memoryMib, options.clock) };
-  const ready = new ReadySnapshots(machinery, options.templates);
   const listeners = new Set<(end: LifeEnd) => void>();
+  const spaceListeners = new Set<(news: SpaceNews) => void>();
   const lives = new Map<SandboxId, Life>();
+  const tellOfSpace = (news: SpaceNews) => {
+    for (const listener of spaceListeners) listener(news);
+  };
+  const spaceWatch = new SpaceWatch({
+    clock: options.clock,
+    onTurned({ lifeId }) {
+      for (const [sandboxId, life] of lives)
+        if (life.lifeId === lifeId) tellOfSpace({ kind: 'turned', sandboxId, lifeId });
+    },
+    onShort: (vault, availableBytes) => tellOfSpace({ kind: 'short', vault, availableBytes }),
+  });
+  const machinery: LifeMachinery = {
+    ...options,
+    budget: new MemoryBudget(options.memoryMib, options.clock),
+    spaceWatch,
+  };
+  const ready = new ReadySnapshots(machinery, options.templates);
 
   const state: NodeState = {
     ledger,
     machinery,
     lives,
+    letGoOn: (life) => spaceWatch.letGoOn(life),
     admit(sandboxId, life) {
       lives.set(sandboxId, life);
       void life.vm.ended.then((end) => {
@@ -97,6 +116,10 @@ export function createNode(options: NodeOptions): Node {
     },
     // It is never away from who holds it.
     onBack: () => () => undefined,
+    onSpace(listener) {
+      spaceListeners.add(listener);
+      return () => spaceListeners.delete(listener);
+    },
     async capabilities() {
       return {
         ...options.facts,
@@ -124,11 +147,13 @@ export function createNode(options: NodeOptions): Node {
       for (const vault of options.vaults) await ready.load(vault);
     },
     async release() {
+      spaceWatch.close();
       await Promise.all([...lives.values()].map((life) => life.release()));
       lives.clear();
       await options.runtime.close();
     },
     async close() {
+      spaceWatch.close();
       await Promise.all([...lives.values()].map((life) => life.end('the node was closed')));
       await options.runtime.close();
       for (const vault of options.vaults) await vault.close();

@@ -23,6 +23,7 @@ export class Life {
   #connect: ConnectGuest;
   #channel: Promise<Guest> | null = null;
   #endReason: string | null = null;
+  #halted = false;
 
   readonly #openMs: number;
 
@@ -39,8 +40,33 @@ export class Life {
     return this.#endReason;
   }
 
+  /** Whether its vCPUs stand still until `letGoOn`, since its vault is nearly full. */
+  get halted(): boolean {
+    return this.#halted;
+  }
+
+  /** Stops the vCPUs, whatever else is under way: what is asked of the guest meanwhile fails with `out_of_space`. */
+  async halt(): Promise<void> {
+    this.#halted = true;
+    await this.vm.stop();
+  }
+
+  /** Throws, and stands still as before, when it cannot run. */
+  async letGoOn(): Promise<void> {
+    this.#halted = false;
+    try {
+      await this.vm.run();
+    } catch (error) {
+      this.#halted = true;
+      throw error;
+    }
+    // Its user code may be frozen, when it was stopped in the middle of a window; then the first to come lets it go on.
+    if (this.#channel === null) this.guest().catch(() => undefined);
+  }
+
   /** The channel to the agent, opened on first use and again after it broke. */
   guest(): Promise<Guest> {
+    if (this.#halted) return Promise.reject(outOfSpace());
     if (this.#channel === null) {
       const channel = this.#connect(this.vm, this.#openMs);
       this.#channel = channel;
@@ -64,14 +90,18 @@ export class Life {
     }
   }
 
-  /** Brings the VM from wherever it stands back to running user code; `onRun` is called once the vCPUs run. */
+  /**
+   * Brings the VM from wherever it stands back to running user code; `onRun` is called once the vCPUs run. One that is
+   * halted is left as it is, and goes on in full once it may.
+   */
   async goOn(onRun: () => void = () => undefined): Promise<void> {
     try {
-      await this.vm.run();
+      if (!this.#halted) await this.vm.run();
       onRun();
       await (await this.guest()).thaw();
     } catch {
       this.goOnAtNextUse();
+      if (this.#halted) return;
       await this.guest();
       onRun();
     }
@@ -110,6 +140,8 @@ export class Life {
   /** The error that a user should see for one that came out of the channel: what became of the VM explains it best. */
   async explain(thrown: unknown): Promise<AppError> {
     const error = asAppError(thrown);
+    if (this.#halted && error.code === 'agent_lost')
+      return new AppError('out_of_space', outOfSpace().message, { cause: thrown });
     if (error.code !== 'link_lost' && error.code !== 'agent_lost' && error.code !== 'vm_lost') return error;
     const ended = await Promise.race([
       this.vm.ended,
@@ -121,4 +153,8 @@ export class Life {
     if (ended === null || error.code === 'vm_lost') return error;
     return new AppError('vm_lost', `The microVM ended: ${ended.detail}.`, { cause: thrown });
   }
+}
+
+function outOfSpace(): AppError {
+  return new AppError('out_of_space', 'The sandbox stands still since its vault is nearly full.');
 }

@@ -6,6 +6,7 @@ import {
   AppError,
   type CaptureOrder,
   type DestroyOrder,
+  type GoOnOrder,
   type InspectedSandbox,
   MANIFEST_FORMAT,
   type NodePort,
@@ -30,6 +31,8 @@ export interface NodeState {
   readonly lives: Map<SandboxId, Life>;
   /** Makes a life the sandbox's own and watches for its end. */
   admit(sandboxId: SandboxId, life: Life): void;
+  /** Lets a life that stands still for want of space go on. Throws `out_of_space` when there is none yet. */
+  letGoOn(life: Life): Promise<void>;
 }
 
 /** How long user processes may take to stand still: for a snapshot of a sandbox that goes on, and where it ends anyway. */
@@ -39,6 +42,7 @@ const PATIENT_FREEZE_MS = 20_000;
 type Orders = Pick<
   NodePort,
   | 'start'
+  | 'goOn'
   | 'snapshot'
   | 'pause'
   | 'rewind'
@@ -59,6 +63,7 @@ export function createOrders(state: NodeState): Orders {
       ledger.exclusively(asked.sandboxId, asked.epoch, () => order(state, asked));
   return {
     start: alone(start),
+    goOn: alone(goOn),
     snapshot: alone(snapshot),
     pause: alone(pause),
     rewind: alone(rewind),
@@ -109,6 +114,14 @@ async function start(state: NodeState, order: StartOrder): Promise<StartedLife> 
     head: typeof from === 'string' ? from : (before as SandboxRecord).head,
     life: prepared.life.lifeId,
   });
+}
+
+async function goOn(state: NodeState, order: GoOnOrder): Promise<void> {
+  const life = state.lives.get(order.sandboxId);
+  if (life === undefined) throw new AppError('vm_lost', `The microVM of ${order.sandboxId} is gone.`);
+  if (life.halted) await state.letGoOn(life);
+  const { vault, record } = state.ledger.get(order.sandboxId);
+  await state.ledger.write(vault, { ...record, epoch: order.epoch });
 }
 
 /** Makes a prepared life the sandbox's own: the record first, then the thaw, then the end of the life before it. */
@@ -226,6 +239,8 @@ async function captureRunning(
   const held = ledger.get(order.sandboxId);
   const life = state.lives.get(order.sandboxId);
   if (life === undefined) throw new AppError('wrong_state', `${order.sandboxId} is not running.`);
+  if (life.halted)
+    throw new AppError('out_of_space', `${order.sandboxId} stands still since its vault is nearly full.`);
   const captured = await capture(life, {
     snapshotId: order.snapshotId,
     owner: {
@@ -262,6 +277,7 @@ function inspected(state: NodeState, { vault, record }: Held): InspectedSandbox 
 }
 
 function realOf(state: NodeState, record: SandboxRecord): Real {
-  if (state.lives.has(record.sandboxId)) return 'running';
+  const life = state.lives.get(record.sandboxId);
+  if (life !== undefined) return life.halted ? 'out_of_space' : 'running';
   return record.life === null ? 'paused' : 'crashed';
 }

@@ -23,17 +23,20 @@ export async function recoverLives(
       await vm.kill();
       continue;
     }
-    lives.push(takeUp(vm, held, machinery));
+    lives.push(await takeUp(vm, held, machinery));
   }
   await removeStrays(vaults, new Set(named.keys()));
   return lives;
 }
 
 /** The VM may stand still in the middle of a window of the dead process: it runs on, and its user code with it. */
-function takeUp(vm: Vm, held: Held, machinery: LifeMachinery): Life {
+async function takeUp(vm: Vm, held: Held, machinery: LifeMachinery): Promise<Life> {
   machinery.budget.adopt(vm.record.lifeId, held.record.size.memoryMib);
   const life = new Life(held.vault, vm, machinery.connectGuest);
   life.goOnAtNextUse();
+  machinery.spaceWatch.add(life, held.record.size);
+  // A full vault holds it back.
+  await machinery.spaceWatch.look(life.vault);
   // Not awaited: a guest whose agent is silent must not hold up the others. It is not a VM that is gone either: the next use
   // tries again and reports it.
   life.guest().catch(() => undefined);

@@ -28,11 +28,13 @@ import {
 } from '@space/core';
 import { type ConnectGuest, Life } from './life.ts';
 import type { MemoryBudget } from './memory-budget.ts';
+import type { SpaceWatch } from './space-watch.ts';
 
 export interface LifeMachinery {
   readonly runtime: Runtime;
   readonly connectGuest: ConnectGuest;
   readonly budget: MemoryBudget;
+  readonly spaceWatch: SpaceWatch;
   readonly clock: Clock;
   readonly chance: Chance;
 }
@@ -65,6 +67,7 @@ export async function prepareLife(machinery: LifeMachinery, plan: LifePlan): Pro
   let life: Life | null = null;
   try {
     life = await startVm(machinery, plan, lifeId);
+    machinery.spaceWatch.add(life, plan.size);
     const runningMs = clock.monotonicMs() - startedAt;
     plan.check();
     const guest = await life.guest();

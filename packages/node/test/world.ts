@@ -12,9 +12,10 @@ import {
   SIZE_LIMITS,
   type Size,
   type SnapshotId,
+  type VaultSpace,
 } from '@space/core';
 import { connectNode, type RemoteNode, type Service, serveNode } from '@space/link';
-import { createNode } from '@space/node';
+import { createNode, type Node } from '@space/node';
 import { connectFakeGuest, FakeRuntime, FakeVault, Faults, realClock, seededChance } from '@space/testkit';
 
 /** The fake vault copies whole files. */
@@ -27,6 +28,8 @@ export type WorldKind = (typeof WORLD_KINDS)[number];
 
 export interface World extends AsyncDisposable {
   node: NodePort;
+  /** The present node's; `free` says how much is left in it. */
+  vault: FakeVault;
   readonly faults: Faults;
   readonly runtime: FakeRuntime;
   readonly chance: Chance;
@@ -55,11 +58,14 @@ export async function makeWorld({ memory, reached }: WorldKind, memoryMib = 100_
   const socketPath = join(folder, 'link');
   let service: Service | null = null;
   let remote: RemoteNode | null = null;
-  const open = async (vmmBuild = 'fake-1') => {
+  let present: Node | null = null;
+  const open = async (vmmBuild = 'fake-1', free?: VaultSpace) => {
+    const fakeVault = await FakeVault.open(DEFAULT_VAULT, join(folder, 'vault'), faults);
+    if (free !== undefined) fakeVault.free = free;
     const node = createNode({
       runtime: new FakeRuntime(memory, faults, runtime.alive, { vmmBuild }),
       connectGuest: connectFakeGuest,
-      vaults: [await FakeVault.open(DEFAULT_VAULT, join(folder, 'vault'), faults)],
+      vaults: [fakeVault],
       templates: [{ name: 'base', diskPath: image, digest: 'base-digest' }],
       clock: realClock(),
       chance,
@@ -74,20 +80,21 @@ export async function makeWorld({ memory, reached }: WorldKind, memoryMib = 100_
       },
     });
     await node.open();
-    if (reached === 'itself') return node;
+    present = node;
+    if (reached === 'itself') return { node, vault: fakeVault };
     // A daemon that dies takes its connections with it; who gives orders stays, and finds the next one.
     await service?.close();
     service = await serveNode({ node, socketPath, onUnexpected: () => undefined });
     remote ??= connectNode({ socketPath });
     await remote.whenUp(AbortSignal.timeout(5_000));
-    return remote;
+    return { node: remote, vault: fakeVault };
   };
   let epoch = 0;
   const vault = DEFAULT_VAULT;
   const order = (sandboxId: SandboxId) => ({ vault, sandboxId, epoch: ++epoch });
 
   const world: World = {
-    node: await open(),
+    ...(await open()),
     faults,
     runtime,
     chance,
@@ -120,7 +127,9 @@ export async function makeWorld({ memory, reached }: WorldKind, memoryMib = 100_
       return textOf(await Array.fromAsync(events));
     },
     async restart(vmmBuild) {
-      world.node = await open(vmmBuild);
+      // The dead one looks no more.
+      await present?.release();
+      Object.assign(world, await open(vmmBuild, world.vault.free));
     },
     async leftovers() {
       const entries = (part: string) => readdir(join(folder, 'vault', part));

@@ -21,6 +21,7 @@ import {
   type FilePath,
   type FileRange,
   type Following,
+  type GoOnOrder,
   type GuestBytes,
   type GuestCommand,
   type GuestProcess,
@@ -42,6 +43,7 @@ import {
   SIZE_LIMITS,
   type Size,
   type SnapshotId,
+  type SpaceNews,
   type StartedLife,
   type StartOrder,
   sizeKey,
@@ -64,6 +66,8 @@ interface FakeLife {
   cpuMs: number;
   /** Rewritten since its last point. */
   changed: Changed;
+  /** Its vCPUs stand still, since its vault is nearly full. */
+  halted: boolean;
 }
 
 interface FakeSandbox {
@@ -99,6 +103,7 @@ export class FakeNode implements NodePort {
   readonly #epochs = new Map<SandboxId, number>();
   readonly #listeners = new Set<(end: LifeEnd) => void>();
   readonly #programs: FakePrograms;
+  readonly #spaceListeners = new Set<(news: SpaceNews) => void>();
   #serial = 0;
   readonly #claimed = new Map<SandboxId, number>();
   /** What its VMs may take in all. */
@@ -143,12 +148,24 @@ export class FakeNode implements NodePort {
   /** Ends the VM as a crash does; the disk stays as it is. */
   crash(sandboxId: SandboxId, detail = 'the VM process was killed'): void {
     const sandbox = this.#get(sandboxId);
-    const life = this.#life(sandboxId);
+    const { life } = sandbox;
+    if (life === null) throw new Error('it does not run');
     sandbox.crashed = { lifeId: life.lifeId, guest: life.guest };
     life.processes.lose(new AppError('vm_lost', detail));
     this.#endLife(sandbox);
     for (const listener of this.#listeners) listener({ sandboxId, lifeId: life.lifeId, detail });
   }
+
+  /** Lets its vault run out of space, or have room again; told as the node tells it. */
+  setHalted(sandboxId: SandboxId, halted: boolean): void {
+    const life = this.#get(sandboxId).life;
+    if (life === null) throw new Error('it does not run');
+    life.halted = halted;
+    for (const listener of this.#spaceListeners) listener({ kind: 'turned', sandboxId, lifeId: life.lifeId });
+  }
+
+  /** Whether there is room for what stands still to go on. */
+  hasRoom = true;
 
   // The port.
 
@@ -211,6 +228,17 @@ export class FakeNode implements NodePort {
     });
     await this.faults.at('start done');
     return { lifeId: life.lifeId, runningMs: 1, readyMs: 2 };
+  }
+
+  async goOn(order: GoOnOrder): Promise<void> {
+    this.#announce(order);
+    await this.faults.at('goOn');
+    this.#checkEpoch(order);
+    if (!this.hasRoom) throw new AppError('out_of_space', 'The vault has no room for it yet.');
+    const { life } = this.#get(order.sandboxId);
+    if (life === null) throw new AppError('vm_lost', 'The VM is gone.');
+    life.halted = false;
+    await this.faults.at('goOn done');
   }
 
   async snapshot(order: CaptureOrder): Promise<TakenPoint> {
@@ -307,6 +335,11 @@ export class FakeNode implements NodePort {
 
   onBack(): () => void {
     return () => undefined;
+  }
+
+  onSpace(listener: (news: SpaceNews) => void): () => void {
+    this.#spaceListeners.add(listener);
+    return () => this.#spaceListeners.delete(listener);
   }
 
   async *exec(sandboxId: SandboxId, command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent> {
@@ -421,6 +454,7 @@ export class FakeNode implements NodePort {
   #life(sandboxId: SandboxId): FakeLife {
     const { life } = this.#get(sandboxId);
     if (life === null) throw new AppError('wrong_state', 'It does not run.');
+    if (life.halted) throw new AppError('out_of_space', 'It stands still.');
     return life;
   }
 
@@ -441,6 +475,7 @@ export class FakeNode implements NodePort {
       processes: new FakeProcesses(this.#programs),
       cpuMs: 0,
       changed: UNCHANGED,
+      halted: false,
     };
   }
 
@@ -470,6 +505,8 @@ export class FakeNode implements NodePort {
   #inspect(sandboxId: SandboxId): InspectedSandbox {
     const { epoch, generation, head, life, crashed } = this.#get(sandboxId);
     const lifeId = (life ?? crashed)?.lifeId ?? null;
+    if (life?.halted)
+      return { vault: DEFAULT_VAULT, sandboxId, real: 'out_of_space', epoch, generation, head, life: lifeId };
     const real = life !== null ? 'running' : crashed !== null ? 'crashed' : 'paused';
     return { vault: DEFAULT_VAULT, sandboxId, real, epoch, generation, head, life: lifeId };
   }

@@ -93,6 +93,9 @@ export class FakeVm implements Vm {
   readonly spec: VmSpec;
   readonly ended: Promise<VmEnd>;
   running: boolean;
+  starved = false;
+  /** To its disk so far. */
+  writtenBytes = 0;
   /** RAM. */
   readonly state: MachineState;
   readonly #runtime: FakeRuntime;
@@ -119,6 +122,7 @@ export class FakeVm implements Vm {
   async run(): Promise<void> {
     await this.faults.at('vm.run');
     this.#assertAlive();
+    this.starved = false;
     this.running = true;
   }
 
@@ -151,6 +155,10 @@ export class FakeVm implements Vm {
     this.#assertAlive();
     this.#cpuMs += 1;
     return { cpuMs: this.#cpuMs, memoryBytes: 4096 };
+  }
+
+  async diskWrittenBytes(): Promise<number> {
+    return this.writtenBytes;
   }
 
   async kill(): Promise<void> {

@@ -24,6 +24,8 @@ import { Faults } from './faults.ts';
 export class FakeVault implements Vault {
   readonly name: VaultName;
   readonly faults: Faults;
+  /** What a test lets it say. */
+  free: VaultSpace = { totalBytes: 2 ** 40, availableBytes: 2 ** 39 };
   readonly #folder: string;
   /** What each life held at its last point. */
   readonly #captured = new Map<LifeId, { readonly disk: Buffer; readonly memory: Buffer }>();
@@ -184,7 +186,7 @@ export class FakeVault implements Vault {
   }
 
   async space(): Promise<VaultSpace> {
-    return { totalBytes: 2 ** 40, availableBytes: 2 ** 39 };
+    return this.free;
   }
 
   async close(): Promise<void> {}

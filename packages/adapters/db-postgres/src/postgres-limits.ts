@@ -27,7 +27,7 @@ export function rowOfLimits({ sandboxes, running, snapshots, memoryMib }: Limits
 
 export async function usageOf(db: Kysely<Tables>, organisationId: OrganisationId): Promise<Usage> {
   const projects = sql`(select id from projects where organisation_id = ${organisationId})`;
-  const holdsVm = sql`(settled = 'running' or operation in (${sql.join(STARTS)}))`;
+  const holdsVm = sql`(settled in ('running', 'out_of_space') or operation in (${sql.join(STARTS)}))`;
   const { rows } = await sql<Usage>`
     select
       (select count(*) from sandboxes where settled <> 'deleted' and project_id in ${projects}) as sandboxes,

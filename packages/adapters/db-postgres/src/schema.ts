@@ -542,4 +542,13 @@ export const MIGRATIONS: Record<string, Migration> = {
       await sql`create index operations_unasked on operations (ended_at) where request_id is null`.execute(db);
     },
   },
+  '0013_out_of_space': {
+    async up(db) {
+      await sql`
+        alter table sandboxes
+          drop constraint sandboxes_settled_check,
+          add constraint sandboxes_settled_check
+            check (settled in ('absent', 'running', 'out_of_space', 'paused', 'crashed', 'deleted'))`.execute(db);
+    },
+  },
 };

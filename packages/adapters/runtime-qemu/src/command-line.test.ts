@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { kernelCommandLine, machineFacts, tscKhzOf, vmmArguments } from './command-line.ts';
+import { kernelCommandLine, machineFacts, vmmArguments } from './command-line.ts';
 
 const OPTIONS = {
   vmm: { root: '/', argv: ['/vmm'], digest: 'v', version: '10' },
@@ -31,11 +31,4 @@ it('has the same machine facts on every host under TCG', () => {
   expect(machineFacts(OPTIONS)).toEqual(machineFacts(elsewhere));
   expect(machineFacts(OPTIONS)).toMatchObject({ vmmBuild: 'v', kernelDigest: 'k', initramfsDigest: 'i' });
   expect(machineFacts(OPTIONS).machine).not.toMatch(/khz|lpj/);
-});
-
-it.each([
-  ['the nominal rate', 'model name\t: Xeon CPU @ 2.60GHz\ncpu MHz\t\t: 3400.0\n', 2_600_000],
-  ['the present rate', 'model name\t: AMD EPYC\ncpu MHz\t\t: 2596.130\n', 2_596_130],
-])('takes %s from cpuinfo', (_name, cpuinfo, khz) => {
-  expect(tscKhzOf(cpuinfo)).toBe(khz);
 });

@@ -123,12 +123,3 @@ function cpuOption(accelerator: Accelerator): string {
 function hostCpu(): string {
   return `host: ${cpus()[0]?.model ?? 'unknown'}`;
 }
-
-/** The rate of the host's TSC, which is the guest's under TCG. `cpuinfo` is the text of /proc/cpuinfo. */
-export function tscKhzOf(cpuinfo: string): number {
-  const nominal = /^model name\s*:.*@ ([\d.]+)GHz/m.exec(cpuinfo)?.[1];
-  if (nominal !== undefined) return Math.round(Number(nominal) * 1_000_000);
-  const current = /^cpu MHz\s*:\s*([\d.]+)/m.exec(cpuinfo)?.[1];
-  if (current !== undefined) return Math.round(Number(current) * 1000);
-  throw new Error('/proc/cpuinfo does not tell the rate of the CPU');
-}

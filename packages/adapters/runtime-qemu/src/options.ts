@@ -23,6 +23,8 @@ export interface QemuRuntimeOptions extends GuestBoot {
   readonly accelerator: Accelerator;
   /** What starts VMMs in their jails, and ends them; it was started with `vmmSettings` of this build. */
   readonly helper: RootHelper;
+  /** That of the jail; here only to measure the rate of the TSC. */
+  readonly launcher: string;
   /** The helper's folder of run folders. */
   readonly runDir: string;
   /** How many VMM processes wait, ready to take a restore. Default 1. */

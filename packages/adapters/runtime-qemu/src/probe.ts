@@ -17,7 +17,8 @@ const PROBE_LIFE = 'lif_prbe000000000000' as LifeId;
 const PROBE_PLACE = 'probe' as VaultName;
 const PROBE_SIZE = { vcpus: 1, memoryMib: 256, diskMib: 64 };
 
-export interface ProbeOptions extends Pick<QemuRuntimeOptions, 'vmm' | 'kernel' | 'initramfs' | 'helper' | 'runDir'> {
+export interface ProbeOptions
+  extends Pick<QemuRuntimeOptions, 'vmm' | 'kernel' | 'initramfs' | 'helper' | 'launcher' | 'runDir'> {
   /** The folder of the place `probe` of the helper, for the files of the probe's VM. */
   readonly workDir: string;
   /** Where the result is kept, for as long as host boot, VMM and kernel are the same. */

@@ -64,6 +64,10 @@ export class QemuVm implements Vm {
     this.ended = this.#watch();
   }
 
+  get starved(): boolean {
+    return this.#diskFailure?.full === true;
+  }
+
   /** The console's last part is lost when nobody listens; the guest is never held up by it. */
   async openConsole(): Promise<void> {
     const socket = await connectUnix(this.#folder.socket('console'));
@@ -121,6 +125,13 @@ export class QemuVm implements Vm {
     const usage = await usageOf(this.record);
     if (usage === null) throw new AppError('vm_lost', `The VM of ${this.record.lifeId} has ended.`);
     return usage;
+  }
+
+  async diskWrittenBytes(): Promise<number> {
+    return await this.#command('vm_unresponsive', 'ask for what was written', async (qmp) => {
+      const disks = blockStatsSchema.parse(await qmp.execute('query-blockstats'));
+      return disks.reduce((sum, { stats }) => sum + stats.wr_bytes, 0);
+    });
   }
 
   async kill(): Promise<void> {
@@ -223,6 +234,7 @@ function diskError({ full, reason }: DiskFailure): AppError {
   return new AppError('vm_lost', `The VM stands still: its disk fails (${harmlessTail(reason, 100)}).`);
 }
 
+const blockStatsSchema = z.array(z.object({ stats: z.object({ wr_bytes: z.number().nonnegative() }) }));
 const statusSchema = z.object({ status: z.string().max(50), running: z.boolean() });
 
 export async function queryStatus(qmp: Qmp): Promise<{ readonly status: string; readonly running: boolean }> {

@@ -4,7 +4,6 @@
  *
  * Invariants: a life has one run folder, and a run folder one process; a failed start leaves neither.
  */
-import { readFile } from 'node:fs/promises';
 import {
   AppError,
   asAppError,
@@ -15,7 +14,7 @@ import {
   type VmSpec,
 } from '@space/core';
 import { harmlessTail } from './byte-ring.ts';
-import { kernelCommandLine, machineFacts, tscKhzOf } from './command-line.ts';
+import { kernelCommandLine, machineFacts } from './command-line.ts';
 import { endMigration } from './device-state.ts';
 import { connectQmp, endAndClear, type Launched, launchVmm } from './launch.ts';
 import { type JailReport, reportOn } from './limits.ts';
@@ -26,6 +25,7 @@ import { QemuVm, queryStatus } from './qemu-vm.ts';
 import type { Qmp } from './qmp.ts';
 import { openRunDir, RunFolder, recordsIn } from './run-folder.ts';
 import { Spares } from './spares.ts';
+import { measureTscKhz } from './tsc.ts';
 
 const ADOPT_LIMIT_MS = 5_000;
 
@@ -41,7 +41,7 @@ export interface QemuRuntime extends Runtime {
 
 export async function openQemuRuntime(options: QemuRuntimeOptions): Promise<QemuRuntime> {
   await openRunDir(options.runDir, (name) => endAndClear(options.helper, name));
-  const tscKhz = tscKhzOf(await readFile('/proc/cpuinfo', 'utf8'));
+  const tscKhz = await measureTscKhz(options.launcher);
   const runtime = new OpenRuntime(options, kernelCommandLine(options.accelerator, tscKhz));
   runtime.spares.refill();
   return runtime;

@@ -12,6 +12,7 @@ import { connectHelper, type HelperLimits, socketPair, startHelper } from '@spac
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { SOCKETS } from '../src/command-line.ts';
 import { identify, isAlive, type ProcessIdentity } from '../src/process-identity.ts';
+import { measureTscKhz } from '../src/tsc.ts';
 import { killProcess } from './kill.ts';
 
 const FIRST_UID = 2_020_000_000;
@@ -36,6 +37,13 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
+});
+
+it('measures the rate of the TSC to a few ppm, and starts nothing for it', async () => {
+  const { launcher } = (await loadAssets()).jail;
+  const first = await measureTscKhz(launcher);
+  const second = await measureTscKhz(launcher);
+  expect(Math.abs(first / second - 1)).toBeLessThan(20e-6);
 });
 
 interface Prisoner {

@@ -5,20 +5,23 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { open, readFile } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { GuestPort, Size } from '@space/core';
-import { hardware, kernelCommandLine, tscKhzOf } from '../src/command-line.ts';
+import { hardware, kernelCommandLine } from '../src/command-line.ts';
 import type { Accelerator, GuestBoot, VmmBuild } from '../src/options.ts';
 import { connectPort } from '../src/port-stream.ts';
 import { Qmp } from '../src/qmp.ts';
 import { connectUnix } from '../src/sockets.ts';
+import { measureTscKhz } from '../src/tsc.ts';
 
 export interface PlainMachine extends GuestBoot {
   readonly vmm: VmmBuild;
   readonly accelerator: Accelerator;
   readonly size: Size;
+  /** Only to measure the rate of the TSC. */
+  readonly launcher: string;
 }
 
 export interface PlainDisk {
@@ -47,7 +50,7 @@ export class PlainVm {
 
   /** Boots the guest from its disk. Sockets are made in `folder`. */
   static async boot(machine: PlainMachine, disk: PlainDisk, folder: string): Promise<PlainVm> {
-    const tscKhz = tscKhzOf(await readFile('/proc/cpuinfo', 'utf8'));
+    const tscKhz = await measureTscKhz(machine.launcher);
     const boot = ['-kernel', machine.kernel.vmlinux, '-initrd', machine.initramfs.path];
     return PlainVm.#start(machine, disk, folder, [
       ...boot,

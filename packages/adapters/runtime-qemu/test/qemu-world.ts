@@ -73,7 +73,7 @@ export async function openQemuWorld(): Promise<QemuWorld> {
     return { process, helper };
   };
   const { process, helper } = await start(built);
-  const used: QemuRuntimeOptions = { ...built, accelerator: 'tcg', helper, runDir };
+  const used: QemuRuntimeOptions = { ...built, accelerator: 'tcg', helper, launcher, runDir };
   const runtime = await openQemuRuntime(used);
   const opened = [runtime];
 

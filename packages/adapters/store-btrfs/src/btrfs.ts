@@ -1,5 +1,5 @@
 /**
- * Btrfs by ioctl: subvolumes, snapshots, syncs and space. Layouts are those of the kernel's `linux/btrfs.h`; each function
+ * Btrfs by ioctl: subvolumes, snapshots and syncs. Layouts are those of the kernel's `linux/btrfs.h`; each function
  * opens what it needs and closes it again, so that nothing of ours keeps a vault busy.
  *
  * None of it needs a privilege: Btrfs lets the owner of a subvolume make, seal and snapshot it, and delete it where the
@@ -26,7 +26,6 @@ const SUBVOLUME_READ_ONLY = 2n;
 
 const SYNC = request(0, 8, 0);
 const SNAPSHOT_DESTROY = request(WRITE, 15, ARGUMENT_BYTES);
-const SPACE_INFO = request(READ | WRITE, 20, 16);
 const WAIT_SYNC = request(WRITE, 22, 8);
 const SNAPSHOT_CREATE_V2 = request(WRITE, 23, ARGUMENT_BYTES);
 const START_SYNC = request(READ, 24, 8);
@@ -80,44 +79,4 @@ export async function commitTransaction(path: string): Promise<void> {
     await ioctl(fd, 'START_SYNC', START_SYNC, transaction, path);
     await ioctl(fd, 'WAIT_SYNC', WAIT_SYNC, transaction, path);
   });
-}
-
-export interface BlockGroupSpace {
-  readonly kind: 'data' | 'metadata' | 'system' | 'global_reserve';
-  /** Bytes on the device for each byte stored: 2 for DUP. */
-  readonly copies: number;
-  readonly totalBytes: number;
-  readonly usedBytes: number;
-}
-
-/** More kinds than any file system has (data, metadata, system, global reserve; twice during a conversion). */
-const MAX_SPACES = 16;
-const SPACE_HEADER_BYTES = 16;
-const SPACE_ENTRY_BYTES = 24;
-
-/** The allocator's own view: how much of the device is given to which kind of block, and how full that is. */
-export async function readBlockGroups(path: string): Promise<readonly BlockGroupSpace[]> {
-  const argument = Buffer.alloc(SPACE_HEADER_BYTES + MAX_SPACES * SPACE_ENTRY_BYTES);
-  argument.writeBigUInt64LE(BigInt(MAX_SPACES), 0);
-  await withFolder(path, (fd) => ioctl(fd, 'SPACE_INFO', SPACE_INFO, argument, path));
-  const count = Number(argument.readBigUInt64LE(8));
-  return Array.from({ length: count }, (_, index) => {
-    const offset = SPACE_HEADER_BYTES + index * SPACE_ENTRY_BYTES;
-    const flags = argument.readBigUInt64LE(offset);
-    return {
-      kind: kindOf(flags),
-      copies: (flags & DUPLICATED) === 0n ? 1 : 2,
-      totalBytes: Number(argument.readBigUInt64LE(offset + 8)),
-      usedBytes: Number(argument.readBigUInt64LE(offset + 16)),
-    };
-  });
-}
-
-const DUPLICATED = 1n << 5n;
-const GLOBAL_RESERVE = 1n << 49n;
-
-function kindOf(flags: bigint): BlockGroupSpace['kind'] {
-  if ((flags & GLOBAL_RESERVE) !== 0n) return 'global_reserve';
-  if ((flags & 1n) !== 0n) return 'data';
-  return (flags & 2n) === 0n ? 'metadata' : 'system';
 }

@@ -58,6 +58,7 @@ async function mountVault(options: VaultOptions, lock: number, step?: StepHook):
   const open = {
     name,
     layout,
+    uuid,
     hostFolder: backing === 'loop' ? folder : null,
     unmount: async () => {
       await helper.closeVault(name);

@@ -6,17 +6,15 @@
  * Each running VM may rewrite its whole memory after a snapshot, and each page then needs a new block; a page that finds
  * none kills the VM. So the memory of every life is held in reserve, and whoever wants space gets what is beyond it.
  */
-import { statfs } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, type LifeId, type VaultSpace } from '@space/core';
-import { type BlockGroupSpace, readBlockGroups, syncFileSystem } from './btrfs.ts';
+import { AppError, type LifeId, spaceMarks, type VaultSpace } from '@space/core';
+import type { BlockGroupSpace } from './allocation.ts';
+import { syncFileSystem } from './btrfs.ts';
 
 /** Metadata written per byte of data under frequent snapshots: 0.07 was measured, rounded up to 1/12. */
 const METADATA_PER_DATA_BYTE = 1 / 12;
 /** Metadata that stays free for deletions and commits: the smaller of 16 MiB and 1 % of the vault. */
 const METADATA_FLOOR_BYTES = 16 * 1024 * 1024;
-/** Free space below which nothing new starts: the smaller of 64 MiB and 2 % of the vault. */
-const FLOOR_BYTES = 64 * 1024 * 1024;
 /** Given to the kernel's cleaner before space is said to be short; it drops a snapshot of 512 MB in less. */
 const CLEANER_WAIT_MS = 250;
 
@@ -52,27 +50,15 @@ export function availableBytes({ deviceBytes, groups, hostFreeBytes }: Allocator
   return Math.max(0, Math.floor(Math.min(room, ifMetadataGrows, ifMetadataIsFull, hostFreeBytes)));
 }
 
-/** `hostFolder` is where the loop file lies, or null for a device. */
-export async function readSpace(root: string, hostFolder: string | null): Promise<VaultSpace> {
-  const [own, groups, host] = await Promise.all([
-    statfs(root),
-    readBlockGroups(root),
-    hostFolder === null ? null : statfs(hostFolder),
-  ]);
-  const totalBytes = own.blocks * own.bsize;
-  const hostFreeBytes = host === null ? Number.POSITIVE_INFINITY : host.bavail * host.bsize;
-  return { totalBytes, availableBytes: availableBytes({ deviceBytes: totalBytes, groups, hostFreeBytes }) };
-}
-
 /** The memory of every life, promised to it until it is deleted. */
 export class SpaceReserve {
   readonly #memoryBytes = new Map<LifeId, number>();
   readonly #root: string;
-  readonly #hostFolder: string | null;
+  readonly #measure: () => VaultSpace;
 
-  constructor(root: string, hostFolder: string | null) {
+  constructor(root: string, measure: () => VaultSpace) {
     this.#root = root;
-    this.#hostFolder = hostFolder;
+    this.#measure = measure;
   }
 
   /**
@@ -90,7 +76,7 @@ export class SpaceReserve {
 
   /** Throws `insufficient_space` unless all that is promised, and `extraBytes`, would still fit. */
   async require(doing: string, extraBytes = 0): Promise<void> {
-    const short = (await this.#shortage(extraBytes)) && (await this.#reclaimed(extraBytes));
+    const short = this.#shortage(extraBytes) && (await this.#reclaimed(extraBytes));
     if (!short) return;
     const { availableBytes: available, neededBytes: needed, promisedBytes: promised } = short;
     throw new AppError('insufficient_space', {
@@ -99,10 +85,11 @@ export class SpaceReserve {
     });
   }
 
-  async #shortage(extraBytes: number): Promise<Shortage | undefined> {
-    const space = await readSpace(this.#root, this.#hostFolder);
+  /** Nothing new is let in where what runs would soon have to stand still. */
+  #shortage(extraBytes: number): Shortage | undefined {
+    const space = this.#measure();
     const promisedBytes = this.#memoryBytes.values().reduce((sum, bytes) => sum + bytes, 0);
-    const neededBytes = promisedBytes + extraBytes + Math.min(FLOOR_BYTES, Math.floor(space.totalBytes / 50));
+    const neededBytes = promisedBytes + extraBytes + spaceMarks(space.totalBytes).writersBytes;
     if (space.availableBytes >= neededBytes) return undefined;
     return { availableBytes: space.availableBytes, neededBytes, promisedBytes };
   }
@@ -112,7 +99,7 @@ export class SpaceReserve {
     await syncFileSystem(this.#root);
     await sleep(CLEANER_WAIT_MS);
     await syncFileSystem(this.#root);
-    return await this.#shortage(extraBytes);
+    return this.#shortage(extraBytes);
   }
 }
 

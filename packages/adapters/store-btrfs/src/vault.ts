@@ -22,6 +22,7 @@ import {
   type VaultName,
   type VaultSpace,
 } from '@space/core';
+import { measureSpace } from './allocation.ts';
 import { layBallast, withBallast } from './ballast.ts';
 import { commitTransaction, setReadOnly, snapshotSubvolume } from './btrfs.ts';
 import { removeSealed, removeSubvolume } from './cleanup.ts';
@@ -36,13 +37,15 @@ import { parseRecord } from './manifest-file.ts';
 import { OpenGate } from './open-gate.ts';
 import { ownBytes } from './own-bytes.ts';
 import { readPointFiles, writePointFiles } from './point-files.ts';
-import { readSpace, SpaceReserve } from './space.ts';
+import { SpaceReserve } from './space.ts';
 import { NO_STEPS, type StepHook } from './steps.ts';
 import { WorkingSets } from './working-set.ts';
 
 export interface MountedVault {
   readonly name: VaultName;
   readonly layout: Layout;
+  /** Of the file system. */
+  readonly uuid: string;
   /** Where the loop file lies, whose file system must have room too; null for a device. */
   readonly hostFolder: string | null;
   /** Unmounts and gives the lock back; throws and leaves all as it was while files are open. */
@@ -70,7 +73,7 @@ export class BtrfsVault implements Vault {
     this.#layout = mounted.layout;
     this.#mounted = mounted;
     this.#step = mounted.step ?? NO_STEPS;
-    this.#reserve = new SpaceReserve(mounted.layout.root, mounted.hostFolder);
+    this.#reserve = new SpaceReserve(mounted.layout.root, () => measureSpace(mounted));
   }
 
   static async on(mounted: MountedVault): Promise<BtrfsVault> {
@@ -171,14 +174,15 @@ export class BtrfsVault implements Vault {
     );
   }
 
-  commit(manifest: PointManifest, deviceState: Uint8Array): Promise<void> {
+  commit(manifest: PointManifest, deviceState: Uint8Array, { ending = false } = {}): Promise<void> {
     const doing = `committing the snapshot ${manifest.snapshotId}`;
     const staged = this.#layout.staged('points', manifest.snapshotId);
     return this.#run(doing, async () => {
       await this.#step('captured');
-      await this.#reserve.require(doing, deviceState.byteLength);
+      // A life that ends gives its share back, which is more than its point takes.
+      if (!ending) await this.#reserve.require(doing, deviceState.byteLength);
       await SLOW_LANE.run(async () => {
-        await writePointFiles(staged, { manifest, deviceState }, this.#step);
+        await withBallast(this.#layout, () => writePointFiles(staged, { manifest, deviceState }, this.#step));
         await setReadOnly(staged);
         await this.#step('read_only');
         await rename(staged, this.#layout.place('points', manifest.snapshotId));
@@ -244,7 +248,7 @@ export class BtrfsVault implements Vault {
   }
 
   space(): Promise<VaultSpace> {
-    return this.#run('measuring space', () => readSpace(this.#layout.root, this.#mounted.hostFolder));
+    return this.#run('measuring space', async () => measureSpace(this.#mounted));
   }
 
   close(): Promise<void> {

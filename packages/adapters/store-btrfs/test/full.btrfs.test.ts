@@ -1,7 +1,7 @@
 /** A vault that is full says so, harms nothing, and can be emptied. */
 import { randomFillSync } from 'node:crypto';
 import { open } from 'node:fs/promises';
-import { type AppError, type LifeId, newId, type Vault } from '@space/core';
+import { type AppError, type LifeId, newId, spaceMarks, type Vault } from '@space/core';
 import {
   bootLife,
   manifestFor,
@@ -39,6 +39,19 @@ async function fill(): Promise<LifeId> {
   };
   await expect(writeAll()).rejects.toMatchObject({ code: 'ENOSPC' });
   return lifeId;
+}
+
+/** What a new life may still have as its memory. */
+async function roomFor(): Promise<number> {
+  const { totalBytes, availableBytes } = await vault.space();
+  return Math.floor((availableBytes - spaceMarks(totalBytes).writersBytes - 2 * MIB) / MIB) * MIB;
+}
+
+/** Writes beside the disk's own blocks, as a guest does that no limit holds. */
+async function fillUp(lifeId: LifeId, bytes: number): Promise<void> {
+  await using disk = await open(vault.lifeFiles(lifeId).disk, 'r+');
+  await disk.write(randomFillSync(Buffer.alloc(bytes)), 0, bytes, 0);
+  await disk.datasync();
 }
 
 const codeOf = (call: Promise<unknown>) =>
@@ -90,6 +103,33 @@ describe('a full vault', () => {
     expect((await vault.space()).availableBytes).toBeGreaterThan(100 * MIB);
     const again = await takePoint(vault, lifeId);
     await vault.createLife(newLife(), { kind: 'point', snapshotId: again });
+  });
+
+  it('counts what is dirty in memory at once, before it is written out', async () => {
+    await bootLife(vault);
+    const lifeId = newLife();
+    await vault.createLife(lifeId, { ...bootable, memoryBytes: 64 * MIB });
+    const before = (await vault.space()).availableBytes;
+    await using memory = await open(vault.lifeFiles(lifeId).memory, 'r+');
+    await memory.write(Buffer.alloc(48 * MIB, 1));
+    expect(before - (await vault.space()).availableBytes).toBeGreaterThanOrEqual(48 * MIB);
+  });
+
+  it('takes the last point of a life that ends where it refuses one of a life that goes on', async () => {
+    const lifeId = await bootLife(vault);
+    await writeLife(vault, lifeId, 'memory', 'kept');
+    // Promised to a guest that has not written to it yet, but to its disk: only what ends may still have a point.
+    const other = newLife();
+    await vault.createLife(other, { ...bootable, memoryBytes: await roomFor() });
+    const [refused, taken] = [newSnapshot(), newSnapshot()];
+    await fillUp(other, 8 * MIB);
+    const state = Buffer.from('s');
+    await vault.capture(lifeId, refused);
+    expect(await codeOf(vault.commit(manifestFor(refused, state), state))).toBe('insufficient_space');
+    await vault.abandon(refused);
+    await vault.capture(lifeId, taken);
+    await vault.commit(manifestFor(taken, state), state, { ending: true });
+    await vault.readPoint(taken);
   });
 
   it('gives the last bytes to one of two who ask at once', async () => {

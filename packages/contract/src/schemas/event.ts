@@ -30,6 +30,7 @@ export const platformEvent = z
       kind: z.enum([
         'sandbox.created',
         'sandbox.running',
+        'sandbox.out_of_space',
         'sandbox.paused',
         'sandbox.crashed',
         'sandbox.deleted',

@@ -23,6 +23,7 @@ import { policyChoice, shownPolicyChoice } from './snapshot-policy.ts';
 const STATUSES = [
   'creating',
   'running',
+  'out_of_space',
   'pausing',
   'paused',
   'resuming',

@@ -42,6 +42,8 @@ export interface NodePort extends NodeFiles {
   releaseMemory(sandboxIds: readonly SandboxId[]): Promise<void>;
   /** Starts a life from a point: create, fork child and resume are this one order. Throws with nothing changed. */
   start(order: StartOrder): Promise<StartedLife>;
+  /** Lets a sandbox go on whose vCPUs were stopped for want of space. Throws `out_of_space` when there is none yet. */
+  goOn(order: GoOnOrder): Promise<void>;
   /** A point of the running sandbox, which goes on. Throws `snapshot_failed` with nothing changed. */
   snapshot(order: CaptureOrder): Promise<TakenPoint>;
   /** A point, then the end of the VM. Throws with the sandbox running on. */
@@ -73,6 +75,8 @@ export interface NodePort extends NodeFiles {
   onLifeEnded(listener: (end: LifeEnd) => void): () => void;
   /** Called when the node answers (again): what became of orders before that is to be found out. Returns as above. */
   onBack(listener: () => void): () => void;
+  /** What becomes of lives as their vault runs out of space, and gets room again. Returns a function that unsubscribes. */
+  onSpace(listener: (news: SpaceNews) => void): () => void;
 
   exec(sandboxId: SandboxId, command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent>;
   attach(sandboxId: SandboxId, at: OutputPosition, signal?: AbortSignal): AsyncIterable<ProcessEvent>;
@@ -97,6 +101,8 @@ interface Order {
   readonly sandboxId: SandboxId;
   readonly epoch: number;
 }
+
+export type GoOnOrder = Order;
 
 export interface StartOrder extends Order {
   /** The point to start from; or `crashed`: the disk as the last life left it, booted. */
@@ -169,6 +175,12 @@ export interface LifeEnd {
   readonly lifeId: LifeId;
   readonly detail: string;
 }
+
+export type SpaceNews =
+  /** Its vCPUs were stopped, or run again: ask what is real. */
+  | { readonly kind: 'turned'; readonly sandboxId: SandboxId; readonly lifeId: LifeId }
+  /** Less is left than is promised; told again at intervals while that is so. */
+  | { readonly kind: 'short'; readonly vault: VaultName; readonly availableBytes: number };
 
 export interface NodeCapabilities {
   readonly runtime: string;

@@ -65,6 +65,8 @@ export interface VmUsage {
 
 export interface Vm {
   readonly record: VmRecord;
+  /** Whether it stands still by itself: a write to its disk found no room, and waits for `run` to be tried again. */
+  readonly starved: boolean;
   /** Settles once, when the process is proved dead. Never rejects. */
   readonly ended: Promise<VmEnd>;
   run(): Promise<void>;
@@ -77,6 +79,8 @@ export interface Vm {
   console(): string;
   /** As the host sees it; the guest notices nothing. Throws `vm_lost`. */
   usage(): Promise<VmUsage>;
+  /** Written to its disk since its start; what it wrote again counts again. Asked of the VMM, which takes from its time. */
+  diskWrittenBytes(): Promise<number>;
   /** Kills the process; returns when it is proved dead. Idempotent. */
   kill(): Promise<void>;
   /** Lets go of the VM without harming it, so that another process can adopt it. */

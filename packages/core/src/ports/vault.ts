@@ -37,8 +37,11 @@ export interface Vault {
 
   /** Stages the life's present disk and memory as a point. The VM must stand still; it may go on right after. */
   capture(lifeId: LifeId, snapshotId: SnapshotId): Promise<void>;
-  /** Completes a staged point. When it returns, the point is durable. */
-  commit(manifest: PointManifest, deviceState: Uint8Array): Promise<void>;
+  /**
+   * Completes a staged point. When it returns, the point is durable. Throws `insufficient_space` when what the running lives
+   * may still write would not fit beside it; with `ending`, the life is not among them.
+   */
+  commit(manifest: PointManifest, deviceState: Uint8Array, options?: { readonly ending?: boolean }): Promise<void>;
   /** Drops a staged point. Idempotent. */
   abandon(snapshotId: SnapshotId): Promise<void>;
   points(): Promise<readonly SnapshotId[]>;
@@ -53,6 +56,7 @@ export interface Vault {
   /** Idempotent. */
   deleteSandbox(sandboxId: SandboxId): Promise<void>;
 
+  /** Cheap, and never waits for a disk: it is asked many times a second when little is left. */
   space(): Promise<VaultSpace>;
   /** Unmounts; every VM on the vault must have ended. */
   close(): Promise<void>;
@@ -72,6 +76,6 @@ export interface LifeFiles {
 
 export interface VaultSpace {
   readonly totalBytes: number;
-  /** What can still be written, data and metadata considered. */
+  /** What can still be written, data and metadata considered, and what is dirty but not written out yet. */
   readonly availableBytes: number;
 }

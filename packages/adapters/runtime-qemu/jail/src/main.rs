@@ -16,6 +16,7 @@ mod filter;
 mod plan;
 mod powers;
 mod room;
+mod tsc;
 
 use std::ffi::CString;
 use std::io::{Error, Read, Result, Write};
@@ -28,8 +29,17 @@ use plan::Plan;
 const RECORD: &str = "../vmm.json";
 /// First in line when the machine is out of memory.
 const OOM_SCORE: &str = "500";
+/// Its only argument: says the rate of the TSC in kHz, and starts nothing.
+const TSC_KHZ: &str = "tsc-khz";
 
 fn main() {
+    if std::env::args().skip(1).eq([TSC_KHZ]) {
+        match tsc::khz() {
+            Ok(khz) => println!("{khz}"),
+            Err(error) => fail(&error),
+        }
+        return;
+    }
     let outcome = Plan::from_arguments(std::env::args().skip(1)).and_then(|plan| run(&plan));
     if let Err(error) = outcome {
         fail(&error);
