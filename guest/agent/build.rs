@@ -6,7 +6,7 @@ use std::path::Path;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto");
-    let files: Vec<_> = ["machine", "processes", "files"]
+    let files: Vec<_> = ["machine", "processes", "files", "tunnels"]
         .iter()
         .map(|name| root.join(format!("space/guest/v1/{name}.proto")))
         .collect();

@@ -19,6 +19,7 @@ use crate::machine::Machine;
 use crate::processes::{Anchors, Processes};
 use crate::reaper::Reaper;
 use crate::server::Server;
+use crate::tunnels::Tunnels;
 
 pub const USAGE: &str = "usage: space-agent --listen DIR [--cgroup PATH] [--dry-identity]\n\n\
     As PID 1 it takes no options. Otherwise it serves the link on DIR/control and DIR/traffic; a new connection takes\n\
@@ -56,10 +57,12 @@ pub fn run(options: Options) -> io::Result<()> {
     crate::runtime()?.block_on(async {
         let reaper = Reaper::start()?;
         let cgroups = options.cgroup.as_deref().map(|root| Cgroups::create(root, false)).transpose()?.map(Arc::new);
+        let tunnels = Tunnels::new();
         let server = Server::new(
-            Machine::new(cgroups.clone(), Identity::new(options.dry_identity)),
+            Machine::new(cgroups.clone(), Identity::new(options.dry_identity), tunnels.clone()),
             Processes::new(cgroups, reaper, Anchors::open()?),
             Files::new(),
+            tunnels,
         );
         let control = listen(&options.directory, "control")?;
         let traffic = listen(&options.directory, "traffic")?;

@@ -14,6 +14,7 @@ use crate::contract::{
 };
 use crate::errno;
 use crate::identity::Identity;
+use crate::tunnels::Tunnels;
 
 const CONTRACTS: &[&str] = &["v1"];
 
@@ -21,11 +22,12 @@ const CONTRACTS: &[&str] = &["v1"];
 pub struct Machine {
     cgroups: Option<Arc<Cgroups>>,
     identity: Arc<Identity>,
+    tunnels: Tunnels,
 }
 
 impl Machine {
-    pub fn new(cgroups: Option<Arc<Cgroups>>, identity: Identity) -> Self {
-        Self { cgroups, identity: Arc::new(identity) }
+    pub fn new(cgroups: Option<Arc<Cgroups>>, identity: Identity, tunnels: Tunnels) -> Self {
+        Self { cgroups, identity: Arc::new(identity), tunnels }
     }
 
     fn cgroups(&self) -> Result<&Cgroups, Status> {
@@ -66,6 +68,8 @@ impl machine_server::Machine for Machine {
         &self,
         request: Request<AssumeIdentityRequest>,
     ) -> Result<Response<AssumeIdentityReply>, Status> {
+        // User processes are frozen: what they find when they run again is a connection that was reset.
+        self.tunnels.reset_all();
         self.identity.assume(request.get_ref()).map(Response::new)
     }
 

@@ -4,7 +4,8 @@
 //! ```text
 //! host ══ port "control" ══ link ══ HTTP/2 ══╦══ machine    clock, entropy, names, freeze
 //! host ══ port "traffic" ══ link ══ HTTP/2 ══╬══ processes  start, output, exit codes, signals
-//!                                            ╚══ files      as the requesting user
+//!                                            ╠══ files      as the requesting user
+//!                                            ╚══ tunnels    connections to ports of the loopback
 //! ```
 //!
 //! One thread runs everything but file work. Invariants: idle, the agent has no timer and dirties no page; nothing that the
@@ -24,6 +25,7 @@ mod port;
 mod processes;
 mod reaper;
 mod server;
+mod tunnels;
 mod users;
 
 mod contract {

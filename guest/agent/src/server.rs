@@ -18,13 +18,16 @@ use tonic::server::NamedService;
 use crate::contract::files_server::FilesServer;
 use crate::contract::machine_server::MachineServer;
 use crate::contract::processes_server::ProcessesServer;
+use crate::contract::tunnels_server::TunnelsServer;
 use crate::files::Files;
 use crate::machine::Machine;
 use crate::processes::Processes;
+use crate::tunnels::{MAX_TUNNELS, Tunnels};
 
-const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
-const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-const SEND_BUFFER_BYTES: usize = 256 << 10;
+const STREAM_WINDOW_BYTES: u32 = 64 << 10;
+/// Room for every tunnel to stand still with its window full, and for files beside them: whoever doesn't read holds up itself.
+pub const CONNECTION_WINDOW_BYTES: u32 = MAX_TUNNELS as u32 * STREAM_WINDOW_BYTES + (1 << 20);
+const SEND_BUFFER_BYTES: usize = 64 << 10;
 const MAX_STREAMS: u32 = 256;
 
 #[derive(Clone)]
@@ -32,14 +35,16 @@ pub struct Server {
     machine: MachineServer<Machine>,
     processes: ProcessesServer<Processes>,
     files: FilesServer<Files>,
+    tunnels: TunnelsServer<Tunnels>,
 }
 
 impl Server {
-    pub fn new(machine: Machine, processes: Processes, files: Files) -> Self {
+    pub fn new(machine: Machine, processes: Processes, files: Files, tunnels: Tunnels) -> Self {
         Self {
             machine: MachineServer::new(machine),
             processes: ProcessesServer::new(processes),
             files: FilesServer::new(files),
+            tunnels: TunnelsServer::new(tunnels),
         }
     }
 
@@ -73,6 +78,8 @@ impl hyper::service::Service<Request<Incoming>> for Server {
             self.processes.clone().call(request)
         } else if name == FilesServer::<Files>::NAME {
             self.files.clone().call(request)
+        } else if name == TunnelsServer::<Tunnels>::NAME {
+            self.tunnels.clone().call(request)
         } else {
             let status = tonic::Status::unimplemented("no such service in this agent");
             Box::pin(async move { Ok(status.into_http()) })

@@ -5,3 +5,4 @@
 export * from '../gen/space/guest/v1/files_pb.ts';
 export * from '../gen/space/guest/v1/machine_pb.ts';
 export * from '../gen/space/guest/v1/processes_pb.ts';
+export * from '../gen/space/guest/v1/tunnels_pb.ts';

@@ -296,6 +296,24 @@ export const ERRORS = {
     title: 'The process takes no input',
     nextStep: 'Start it with `stdin` or `pty`; one that has closed its input, or ended, takes no more.',
   },
+  port_refused: {
+    status: 502,
+    retry: 'later',
+    title: 'Nothing listens on that port in the sandbox',
+    nextStep: 'Start the server in the sandbox, on 127.0.0.1, ::1 or all addresses, and repeat the call.',
+  },
+  port_broken: {
+    status: 502,
+    retry: 'later',
+    title: 'What listens on that port did not answer as it should',
+    nextStep: 'Look at the output of the server in the sandbox; what is not HTTP is reached by a forwarded port.',
+  },
+  port_busy: {
+    status: 503,
+    retry: 'later',
+    title: 'Too many connections to the ports of the sandbox are open',
+    nextStep: 'Close connections that are not needed, then repeat the call.',
+  },
   payload_too_large: {
     status: 413,
     retry: 'never',

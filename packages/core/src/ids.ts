@@ -21,6 +21,7 @@ const PREFIXES = {
   audit: 'aud',
   schedule: 'sch',
   run: 'run',
+  share: 'shr',
 } as const;
 
 export type IdKind = keyof typeof PREFIXES;
@@ -37,6 +38,7 @@ export type ScheduleId = Id<'schedule'>;
 export type RunId = Id<'run'>;
 export type AuditId = Id<'audit'>;
 export type ProjectId = Id<'project'>;
+export type ShareId = Id<'share'>;
 
 /** The name of a vault, e.g. `default`: lower-case letters, digits and dashes. */
 export type VaultName = string & { readonly __kind: 'vault' };

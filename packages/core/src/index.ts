@@ -15,6 +15,7 @@ export * from './ports/gateway.ts';
 export * from './ports/guest.ts';
 export * from './ports/guest-files.ts';
 export * from './ports/node.ts';
+export * from './ports/port-connection.ts';
 export * from './ports/runtime.ts';
 export * from './ports/vault.ts';
 export * from './retention.ts';

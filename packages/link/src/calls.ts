@@ -5,11 +5,14 @@
  *     stream                  ◄ item … end
  *     download                ◄ reply, body … end
  *     upload                  ► body … end   ◄ reply
+ *     connect                 ◄ reply, then both ways: body … end
  *
  * A failure may come in place of any answer and is the last frame. Who closes the line early gives the call up: the other
  * side's signal aborts. `read` are calls that change nothing, or nothing more when they are repeated.
  */
-export type CallKind = 'call' | 'read' | 'abortable' | 'stream' | 'download' | 'upload';
+import type { PortConnection } from '@space/core';
+
+export type CallKind = 'call' | 'read' | 'abortable' | 'stream' | 'download' | 'upload' | 'connect';
 
 export type Calls = Readonly<Record<string, CallKind>>;
 
@@ -19,13 +22,15 @@ export type KindOf<F> = F extends (...args: infer A) => infer R
     ? 'stream'
     : R extends Promise<{ readonly body: AsyncIterable<Uint8Array> }>
       ? 'download'
-      : R extends Promise<unknown>
-        ? Extract<A[number], AsyncIterable<Uint8Array>> extends never
-          ? Extract<A[number], AbortSignal> extends never
-            ? 'call' | 'read'
-            : 'abortable'
-          : 'upload'
-        : never
+      : R extends Promise<PortConnection>
+        ? 'connect'
+        : R extends Promise<unknown>
+          ? Extract<A[number], AsyncIterable<Uint8Array>> extends never
+            ? Extract<A[number], AbortSignal> extends never
+              ? 'call' | 'read'
+              : 'abortable'
+            : 'upload'
+          : never
   : never;
 
 /** What the first frame holds. */

@@ -1,10 +1,10 @@
 /** The side that asks: a line for each call, and one way to say how it ended. */
 import { connect, type Socket } from 'node:net';
-import { AppError } from '@space/core';
+import { AppError, type PortConnection } from '@space/core';
 import { sendBody } from './bodies.ts';
 import type { CallKind, Method } from './calls.ts';
 import { failureFrom } from './failure.ts';
-import { FRAME, type Frame, type FrameKind, Line } from './line.ts';
+import { FRAME, type Frame, type FrameKind, Line, MAX_BODY_BYTES } from './line.ts';
 import { packValue, unpackValue } from './values.ts';
 
 /** What the errors of a broken line call the other side. */
@@ -37,6 +37,8 @@ export class Dialer {
         return (...args) => this.#download(name, args);
       case 'upload':
         return (...args) => this.#upload(name, args);
+      case 'connect':
+        return (...args) => this.#connect(name, args);
     }
   }
 
@@ -109,6 +111,20 @@ export class Dialer {
     }
   }
 
+  async #connect(name: string, given: readonly unknown[]): Promise<PortConnection> {
+    const { args, signal } = withoutSignal(given);
+    const exchange = this.#begin(signal);
+    try {
+      await exchange.call(name, args);
+      await exchange.expect(FRAME.reply);
+      return new FarConnection(exchange);
+    } catch (thrown) {
+      const failure = exchange.explain(thrown);
+      exchange.end();
+      throw failure;
+    }
+  }
+
   #begin(signal: AbortSignal | undefined, repeatable = false): Exchange {
     const exchange = new Exchange(this.#peer, signal, repeatable);
     this.#open.add(exchange);
@@ -128,6 +144,62 @@ async function* downloaded(exchange: Exchange): AsyncGenerator<Uint8Array, void>
     throw exchange.explain(thrown);
   } finally {
     exchange.end();
+  }
+}
+
+/** A connection that the other side holds. It is over when the line is closed, which either side does. */
+class FarConnection implements PortConnection {
+  readonly closed: Promise<void>;
+  readonly output: AsyncIterable<Uint8Array>;
+  readonly #exchange: Exchange;
+  #ended = false;
+  #farEnded = false;
+
+  constructor(exchange: Exchange) {
+    this.#exchange = exchange;
+    this.output = this.#read();
+    this.closed = new Promise((resolve) => exchange.line.onGone(resolve));
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    const { line } = this.#exchange;
+    for (let offset = 0; offset < bytes.length; offset += MAX_BODY_BYTES) {
+      await line.send(FRAME.body, [bytes.subarray(offset, offset + MAX_BODY_BYTES)]);
+      if (line.gone) throw this.#exchange.explain(new Error('the line is closed'));
+    }
+  }
+
+  end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    void this.#exchange.line.send(FRAME.end).then(() => this.#endIfBothHave());
+  }
+
+  reset(): void {
+    if (!this.#ended || !this.#farEnded) this.#exchange.end();
+  }
+
+  async *#read(): AsyncGenerator<Uint8Array, void> {
+    try {
+      for (;;) {
+        const frame = await this.#exchange.expect(FRAME.body, FRAME.end);
+        if (frame.kind === FRAME.end) break;
+        yield frame.payload;
+      }
+      this.#farEnded = true;
+      this.#endIfBothHave();
+    } catch (thrown) {
+      throw this.#exchange.explain(thrown);
+    } finally {
+      if (!this.#farEnded) this.#exchange.end();
+    }
+  }
+
+  #endIfBothHave(): void {
+    if (!this.#ended || !this.#farEnded) return;
+    // The other side closes the line once it has read our end.
+    this.#exchange.line.finish();
+    this.#exchange.line.discard();
   }
 }
 

@@ -34,6 +34,7 @@ export const NODE_CALLS = {
   resizeTerminal: 'read',
   signalProcess: 'call',
   processes: 'read',
+  openPort: 'connect',
   readFile: 'download',
   writeFile: 'upload',
   stat: 'read',

@@ -1,7 +1,7 @@
 /** The side that answers: takes lines, and carries out one call on each. */
 import { chmod, rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
-import { AppError } from '@space/core';
+import { AppError, type PortConnection } from '@space/core';
 import { receiveBody, sendBody } from './bodies.ts';
 import type { CallHead, CallKind, Calls, Method } from './calls.ts';
 import { describeFailure } from './failure.ts';
@@ -126,5 +126,22 @@ async function carryOut(
     }
     case 'upload':
       return line.send(FRAME.reply, packValue(await run(...args, receiveBody(line), signal)));
+    case 'connect': {
+      const connection = (await run(...args, signal)) as PortConnection;
+      await line.send(FRAME.reply, packValue(null));
+      return carry(line, connection);
+    }
   }
+}
+
+/** Both directions of a connection. How it ended early is told by its output. */
+async function carry(line: Line, connection: PortConnection): Promise<void> {
+  const give = async () => {
+    for await (const bytes of receiveBody(line)) await connection.write(bytes);
+    connection.end();
+  };
+  // When the line breaks, the signal resets the connection; when a write fails, it is gone.
+  const given = give().catch(() => undefined);
+  await sendBody(line, connection.output);
+  await given;
 }

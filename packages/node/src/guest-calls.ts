@@ -6,12 +6,13 @@ import {
   type GuestCommand,
   type NodeFiles,
   type NodePort,
+  type PortConnection,
   type ProcessEvent,
   type SandboxId,
 } from '@space/core';
 import type { Life } from './life.ts';
 
-type ProcessCalls = 'exec' | 'attach' | 'writeInput' | 'resizeTerminal' | 'signalProcess' | 'processes';
+type ProcessCalls = 'exec' | 'attach' | 'writeInput' | 'resizeTerminal' | 'signalProcess' | 'processes' | 'openPort';
 type GuestCalls = Pick<NodePort, ProcessCalls> & NodeFiles;
 
 /** A snapshot freezes user processes for a moment, and the agent starts none meanwhile: the start is tried again. */
@@ -49,7 +50,24 @@ export function guestCalls(lifeOf: (sandboxId: SandboxId) => Life): GuestCalls {
     }
   }
 
+  async function openPort(sandboxId: SandboxId, port: number, signal?: AbortSignal): Promise<PortConnection> {
+    const life = lifeOf(sandboxId);
+    try {
+      const connection = await (await life.guest()).openPort(port, signal);
+      return {
+        output: explained(life, connection.output),
+        write: (bytes) => connection.write(bytes).catch(async (error) => Promise.reject(await life.explain(error))),
+        end: () => connection.end(),
+        reset: () => connection.reset(),
+        closed: connection.closed,
+      };
+    } catch (error) {
+      throw await life.explain(error);
+    }
+  }
+
   return {
+    openPort,
     exec: (sandboxId, command, signal) => stream(sandboxId, (guest) => execute(guest, command, signal)),
     attach: (sandboxId, at, signal) => stream(sandboxId, (guest) => guest.attach(at, signal)),
     writeInput: (sandboxId, input) => call(sandboxId, (guest) => guest.writeInput(input)),

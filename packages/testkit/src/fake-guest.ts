@@ -28,6 +28,7 @@ import {
 } from '@space/core';
 import { FakeFiles } from './fake-files.ts';
 import type { MachineState } from './fake-machine.ts';
+import { FakePorts } from './fake-ports.ts';
 import { FakeVm } from './fake-runtime.ts';
 
 export async function connectFakeGuest(vm: Vm): Promise<Guest> {
@@ -39,12 +40,14 @@ export async function connectFakeGuest(vm: Vm): Promise<Guest> {
 class FakeGuest implements Guest {
   readonly closed: Promise<string>;
   readonly #vm: FakeVm;
+  readonly #ports = new FakePorts();
   readonly #end = Promise.withResolvers<string>();
 
   constructor(vm: FakeVm) {
     this.#vm = vm;
     this.closed = this.#end.promise;
     void vm.ended.then(() => this.#end.resolve('the VM ended'));
+    void this.closed.then((reason) => this.#ports.lose(new AppError('link_lost', reason)));
   }
 
   async hello() {
@@ -168,6 +171,11 @@ class FakeGuest implements Guest {
     const files = this.#files();
     void this.closed.then((reason) => files.lose(new AppError('link_lost', reason)));
     yield* files.watch(directory, signal);
+  }
+
+  async openPort(port: number, signal?: AbortSignal) {
+    await this.#call('openPort');
+    return this.#ports.open(port, signal);
   }
 
   async close(): Promise<void> {

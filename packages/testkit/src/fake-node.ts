@@ -55,6 +55,7 @@ import {
 } from '@space/core';
 import type { FakeFiles } from './fake-files.ts';
 import { FakeGuestState, FakeProcesses } from './fake-node-guest.ts';
+import { FakePorts } from './fake-ports.ts';
 import type { FakePrograms } from './fake-shell.ts';
 import { Faults } from './faults.ts';
 
@@ -62,6 +63,7 @@ interface FakeLife {
   readonly lifeId: LifeId;
   readonly guest: FakeGuestState;
   readonly processes: FakeProcesses;
+  readonly ports: FakePorts;
   /** Processor time that it has taken. */
   cpuMs: number;
   /** Rewritten since its last point. */
@@ -145,6 +147,11 @@ export class FakeNode implements NodePort {
     life.changed = { ...life.changed, memoryBytes: life.changed.memoryBytes + memoryBytes };
   }
 
+  /** Connections to its ports that are open. */
+  connectionsOf(sandboxId: SandboxId): number {
+    return this.#life(sandboxId).ports.count;
+  }
+
   /** Ends the VM as a crash does; the disk stays as it is. */
   crash(sandboxId: SandboxId, detail = 'the VM process was killed'): void {
     const sandbox = this.#get(sandboxId);
@@ -152,6 +159,7 @@ export class FakeNode implements NodePort {
     if (life === null) throw new Error('it does not run');
     sandbox.crashed = { lifeId: life.lifeId, guest: life.guest };
     life.processes.lose(new AppError('vm_lost', detail));
+    life.ports.lose(new AppError('vm_lost', detail));
     this.#endLife(sandbox);
     for (const listener of this.#listeners) listener({ sandboxId, lifeId: life.lifeId, detail });
   }
@@ -367,6 +375,11 @@ export class FakeNode implements NodePort {
     return this.#life(sandboxId).processes.list(options);
   }
 
+  async openPort(sandboxId: SandboxId, port: number, signal?: AbortSignal) {
+    await this.faults.at('openPort');
+    return this.#life(sandboxId).ports.open(port, signal);
+  }
+
   async readFile(sandboxId: SandboxId, file: FileRange) {
     return this.#files(sandboxId).readFile(file);
   }
@@ -473,6 +486,7 @@ export class FakeNode implements NodePort {
       lifeId: this.#nextId('lif') as LifeId,
       guest,
       processes: new FakeProcesses(this.#programs),
+      ports: new FakePorts(),
       cpuMs: 0,
       changed: UNCHANGED,
       halted: false,
@@ -480,7 +494,9 @@ export class FakeNode implements NodePort {
   }
 
   #endLife(sandbox: FakeSandbox): void {
-    sandbox.life?.processes.lose(new AppError('link_lost', 'The stream ended: its life was ended.'));
+    const ended = new AppError('link_lost', 'The stream ended: its life was ended.');
+    sandbox.life?.processes.lose(ended);
+    sandbox.life?.ports.lose(ended);
     sandbox.life?.guest.files.lose();
     sandbox.life = null;
   }

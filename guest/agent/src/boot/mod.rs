@@ -27,6 +27,7 @@ use crate::port::{self, Port};
 use crate::processes::{Anchors, Processes};
 use crate::reaper::Reaper;
 use crate::server::Server;
+use crate::tunnels::Tunnels;
 
 const DEVICE_LIMIT: Duration = Duration::from_secs(10);
 const DEVICE_POLL: Duration = Duration::from_millis(2);
@@ -62,10 +63,12 @@ fn start() -> BootResult<()> {
 async fn serve(control: &Path, traffic: &Path) -> io::Result<()> {
     let reaper = Reaper::start()?;
     let cgroups = Arc::new(Cgroups::create(Path::new(mounts::CGROUP), true)?);
+    let tunnels = Tunnels::new();
     let server = Server::new(
-        Machine::new(Some(cgroups.clone()), Identity::new(false)),
+        Machine::new(Some(cgroups.clone()), Identity::new(false), tunnels.clone()),
         Processes::new(Some(cgroups), reaper, Anchors::open()?),
         Files::new(),
+        tunnels,
     );
     log::info("ready");
     tokio::join!(serve_port(control, &server), serve_port(traffic, &server));

@@ -17,13 +17,15 @@ use std::task::Poll;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Join, ReadHalf, SimplexStream, WriteHalf};
 use tokio::task::JoinHandle;
 
+use crate::server::CONNECTION_WINDOW_BYTES;
+
 use super::frame::{Event, HEADER_BYTES, Header, Kind, Parser};
 
 /// What a session's HTTP/2 server reads from and writes to.
 pub type Stream = Join<ReadHalf<SimplexStream>, WriteHalf<SimplexStream>>;
 
 /// The HTTP/2 connection window and room for frames that it doesn't count. More than this unread is no HTTP/2.
-const INBOUND_MAX_BYTES: usize = 2 << 20;
+const INBOUND_MAX_BYTES: usize = CONNECTION_WINDOW_BYTES as usize + (1 << 20);
 const OUTBOUND_MAX_BYTES: usize = 64 << 10;
 /// A frame fits the 32 KiB that the kernel moves per write to a port.
 const SEND_PAYLOAD_BYTES: usize = (32 << 10) - HEADER_BYTES;
@@ -118,8 +120,9 @@ impl Session {
     /// False: the server has ended, or the host has sent more than HTTP/2 allows.
     async fn receive(&mut self, bytes: &[u8], start: &impl Fn(Stream) -> JoinHandle<()>) -> bool {
         let server = self.server.get_or_insert_with(|| Server::start(start));
-        let mut write = pin!(server.inbound.write_all(bytes));
-        // Polled once: to wait here would keep the link from seeing the next SYNC.
+        // Polled once: to wait here would keep the link from seeing the next SYNC. Unconstrained, since many small frames at
+        // once would use up the task's budget, and it would then look full.
+        let mut write = pin!(tokio::task::unconstrained(server.inbound.write_all(bytes)));
         std::future::poll_fn(|context| Poll::Ready(matches!(write.as_mut().poll(context), Poll::Ready(Ok(()))))).await
     }
 }

@@ -63,7 +63,7 @@ async fn a_process_that_does_not_read_holds_its_writer_back_and_nobody_else() {
 }
 
 async fn agent_answers(host: &Host) {
-    let mut host = Host { machine: host.machine.clone(), processes: host.processes.clone(), files: host.files.clone() };
+    let mut host = host.clone();
     assert_eq!(host.shell("echo meanwhile").await.text(), "meanwhile\n");
 }
 

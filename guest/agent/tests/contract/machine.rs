@@ -10,7 +10,7 @@ use crate::host::contract::{
 };
 use crate::host::{Agent, Host, is_root, shell};
 
-fn identity() -> AssumeIdentityRequest {
+pub fn identity() -> AssumeIdentityRequest {
     AssumeIdentityRequest {
         sandbox_id: "sbx_1".into(),
         life_id: "life_1".into(),

@@ -9,3 +9,4 @@ mod link;
 mod machine;
 mod processes;
 mod spawning;
+mod tunnels;

@@ -26,8 +26,7 @@ async fn many_at_once_each_get_their_own_exit_code() {
     let agent = Agent::start().await;
     let host = agent.open().await;
     let runs = (0..60u32).map(|code| {
-        let mut host =
-            Host { machine: host.machine.clone(), processes: host.processes.clone(), files: host.files.clone() };
+        let mut host = host.clone();
         tokio::spawn(async move { (code, host.shell(&format!("(true &); echo {code}; exit {code}")).await) })
     });
     for run in runs.collect::<Vec<_>>() {

@@ -100,6 +100,11 @@ export class Channel {
     return exchange.reply();
   }
 
+  /** Messages both ways, at the pace of who sends and who reads. */
+  exchange<I extends DescMessage, O extends DescMessage>(method: Method<I, O>, signal: AbortSignal): Exchange<I, O> {
+    return new Exchange(this.#session, method, MESSAGE_LIMITS, signal);
+  }
+
   /** Ends the session at once; whole frames already written are flushed. */
   destroy(): void {
     for (const call of this.calls) call.lose();

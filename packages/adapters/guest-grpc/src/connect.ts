@@ -1,5 +1,5 @@
 /**
- * A guest over gRPC: the control port for the machine and its commands, the traffic port for files. The traffic port is
+ * A guest over gRPC: the control port for the machine and its commands, the traffic port for files and tunnels. That is
  * opened by the first call that needs it, so that a restore pays one handshake. Both share one fate: when either is gone
  * the guest is closed, and whoever wants to go on connects again.
  */
@@ -11,6 +11,7 @@ import { fileCalls } from './file-calls.ts';
 import { DEFAULT_LIMITS, type Limits } from './limits.ts';
 import * as machine from './machine.ts';
 import * as processes from './processes.ts';
+import { openPort } from './tunnel.ts';
 
 export interface ConnectOptions {
   readonly limits?: Partial<Limits>;
@@ -25,7 +26,8 @@ export type ConnectPort = (port: GuestPort) => Promise<Duplex>;
 const WINDOWS = {
   // Bounds what a command may have printed beyond what its reader took.
   control: { streamWindowBytes: 256 * 1024, sessionWindowBytes: 4 * 1024 * 1024 },
-  traffic: { streamWindowBytes: 1024 * 1024, sessionWindowBytes: 8 * 1024 * 1024 },
+  // What each reader that stands still can make us hold.
+  traffic: { streamWindowBytes: 256 * 1024, sessionWindowBytes: 8 * 1024 * 1024 },
 } as const;
 
 const SYSTEM_CLOCK: Clock = { now: () => Date.now(), monotonicMs: () => performance.now() };
@@ -54,6 +56,7 @@ export async function connectGuest(connect: ConnectPort, options: ConnectOptions
     signalProcess: (processId, signal, target) => processes.signalProcess(control, processId, signal, target),
     processes: (options) => processes.processes(control, options),
     ...fileCalls(traffic),
+    openPort: async (port, signal) => openPort(await traffic(), port, signal),
     closed: ports.fate.settled.then((reason) => reason.message),
     close: async () => ports.close(),
   };

@@ -49,7 +49,7 @@ const COMMON: Readonly<Record<StatusName, ErrorCode>> = {
   UNAUTHENTICATED: 'internal',
 };
 
-export type CallKind = 'machine' | 'identity' | 'start' | 'running' | 'attach' | 'process' | 'input' | 'file';
+export type CallKind = 'machine' | 'identity' | 'start' | 'running' | 'attach' | 'process' | 'input' | 'file' | 'dial';
 
 const SPECIAL: Readonly<Record<CallKind, Partial<Record<StatusName, ErrorCode>>>> = {
   machine: {},
@@ -84,6 +84,10 @@ const SPECIAL: Readonly<Record<CallKind, Partial<Record<StatusName, ErrorCode>>>
   attach: { RESOURCE_EXHAUSTED: 'unavailable' },
   process: {},
   input: { FAILED_PRECONDITION: 'input_closed' },
+  dial: {
+    NOT_FOUND: 'port_refused',
+    RESOURCE_EXHAUSTED: 'port_busy',
+  },
   file: {
     NOT_FOUND: 'file_not_found',
     PERMISSION_DENIED: 'file_denied',

@@ -50,6 +50,8 @@ export class Exchange<I extends DescMessage, O extends DescMessage> {
   #trailers: http2.IncomingHttpHeaders = {};
   #end: { readonly failure: Error | undefined } | undefined;
   #wake = (): void => {};
+  /** However it ended. */
+  readonly whenClosed: Promise<void>;
 
   constructor(session: http2.ClientHttp2Session, method: Method<I, O>, limits: MessageLimits, signal: AbortSignal) {
     signal.throwIfAborted();
@@ -64,7 +66,12 @@ export class Exchange<I extends DescMessage, O extends DescMessage> {
     });
     const onAbort = (): void => this.cancel();
     signal.addEventListener('abort', onAbort);
-    this.#http.once('close', () => signal.removeEventListener('abort', onAbort));
+    this.whenClosed = new Promise((resolve) => {
+      this.#http.once('close', () => {
+        signal.removeEventListener('abort', onAbort);
+        resolve();
+      });
+    });
     this.#listen();
   }
 

@@ -7,6 +7,8 @@ export interface Limits {
   readonly replyMs: number;
   /** Beyond the time that the caller gave to the agent for a freeze. */
   readonly freezeMarginMs: number;
+  /** From the dialling of a port to its answer; the agent gives up sooner. */
+  readonly dialMs: number;
   /** From a command's start to its first event. */
   readonly startMs: number;
   /** Between two parts of a file that is read or written. */
@@ -20,6 +22,7 @@ export const DEFAULT_LIMITS: Limits = {
   helloMs: 5_000,
   replyMs: 30_000,
   freezeMarginMs: 5_000,
+  dialMs: 10_000,
   startMs: 30_000,
   stallMs: 60_000,
   commitMs: 120_000,

@@ -5,6 +5,7 @@
  */
 import type { LifeId, ProcessId, SandboxId } from '../ids.ts';
 import type { GuestFiles } from './guest-files.ts';
+import type { PortConnection } from './port-connection.ts';
 
 export interface Guest extends GuestFiles {
   hello(): Promise<{ readonly agentVersion: string; readonly frozen: boolean }>;
@@ -32,6 +33,12 @@ export interface Guest extends GuestFiles {
   signalProcess(processId: ProcessId, signal: number, target: SignalTarget): Promise<void>;
   /** Those that are alive, or left something alive; with `ended`, those that can still be attached to as well. */
   processes(options?: { readonly ended?: boolean }): Promise<readonly GuestProcess[]>;
+
+  /**
+   * Connects to a port on the loopback of the guest, by IPv4 or, where nothing listens, IPv6. Throws `port_refused` when
+   * nothing listens, and `port_busy` when there are too many. The signal resets the connection at any time.
+   */
+  openPort(port: number, signal?: AbortSignal): Promise<PortConnection>;
 
   /** Settles when the channel is gone, with the reason. Never rejects. */
   readonly closed: Promise<string>;

@@ -17,6 +17,7 @@ import type {
   TerminalSize,
 } from './guest.ts';
 import type { GuestFiles } from './guest-files.ts';
+import type { PortConnection } from './port-connection.ts';
 import type { VmUsage } from './runtime.ts';
 
 /** The calls of the guest's files, each with the sandbox before the rest. */
@@ -84,6 +85,7 @@ export interface NodePort extends NodeFiles {
   resizeTerminal(sandboxId: SandboxId, processId: ProcessId, size: TerminalSize): Promise<void>;
   signalProcess(sandboxId: SandboxId, processId: ProcessId, signal: number, target: SignalTarget): Promise<void>;
   processes(sandboxId: SandboxId, options?: { readonly ended?: boolean }): Promise<readonly GuestProcess[]>;
+  openPort(sandboxId: SandboxId, port: number, signal?: AbortSignal): Promise<PortConnection>;
 }
 
 /** Longer than the starts of the largest fork take, on a slow machine; a control that died gives nothing back. */

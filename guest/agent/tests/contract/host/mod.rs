@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use contract::files_client::FilesClient;
 use contract::machine_client::MachineClient;
 use contract::processes_client::ProcessesClient;
+use contract::tunnels_client::TunnelsClient;
 use contract::{ProcessEvent, StartRequest, exited::End, output::Stream, process_event::Event};
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
@@ -69,6 +70,10 @@ impl Agent {
         Host::open(&self.directory.join("control")).await
     }
 
+    pub async fn open_traffic(&self) -> Host {
+        Host::open(&self.directory.join("traffic")).await
+    }
+
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
@@ -107,10 +112,12 @@ fn remove_cgroup(cgroup: &Path) -> std::io::Result<()> {
 }
 
 /// A session with the agent.
+#[derive(Clone)]
 pub struct Host {
     pub machine: MachineClient<Channel>,
     pub processes: ProcessesClient<Channel>,
     pub files: FilesClient<Channel>,
+    pub tunnels: TunnelsClient<Channel>,
 }
 
 impl Host {
@@ -123,7 +130,8 @@ impl Host {
         Self {
             machine: MachineClient::new(channel.clone()),
             processes: ProcessesClient::new(channel.clone()),
-            files: FilesClient::new(channel),
+            files: FilesClient::new(channel.clone()),
+            tunnels: TunnelsClient::new(channel),
         }
     }
 
