@@ -48,6 +48,7 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   updateSchedule: { enabled: false },
   updateSnapshot: { pinned: true },
   updateProject: { snapshots: { everyMs: 'off' } },
+  createShare: { port: 3000 },
   createProject: { name: 'x' },
   createKey: { roles: ['admin'] },
   createOrganisation: { name: 'x' },
@@ -108,7 +109,10 @@ describe('tenants', () => {
     const path = route.path
       .replace('{id}', id)
       .replace('{processId}', 'prc_0123456789abcdef')
-      .replace('{scheduleId}', 'sch_0123456789abcdef');
+      .replace('{scheduleId}', 'sch_0123456789abcdef')
+      .replace('{shareId}', 'shr_0123456789abcdef')
+      .replace('{port}', '3000');
+    if (route.response.kind === 'upgrade') return world.upgrade(key, path, route.response.protocol);
     const json = route.body.kind === 'json' ? (body ?? {}) : undefined;
     return world.call(key, route.method, `${path}${QUERIES[name] ?? ''}`, json);
   }
@@ -243,16 +247,22 @@ describe('roles', () => {
   const CASES = GATED.flatMap((name) => ROLES.map((role) => [name, role] as const));
 
   it.each(CASES)('%s by %s is as the table says', async (name, role) => {
-    const { method, path, body }: Route = ROUTES[name];
+    const { method, path, body, response }: Route = ROUTES[name];
     const at = path
       .replace('{id}', someIdFor(name))
       .replace('{processId}', 'prc_0123456789abcdef')
-      .replace('{scheduleId}', 'sch_0123456789abcdef');
+      .replace('{scheduleId}', 'sch_0123456789abcdef')
+      .replace('{shareId}', 'shr_0123456789abcdef')
+      .replace('{port}', '3000');
     for (const where of ['operator', 'tenant']) {
       for (const limited of [false, true]) {
         const key = keys.get(`${where} ${role}${limited ? ' of one project' : ''}`) ?? '';
         const json = body.kind === 'json' ? (VALID[name] ?? BODIES[name] ?? {}) : undefined;
-        const { status, text } = await world.call(key, method, `${at}${QUERIES[name] ?? ''}`, json);
+        const call = () =>
+          response.kind === 'upgrade'
+            ? world.upgrade(key, at, response.protocol)
+            : world.call(key, method, `${at}${QUERIES[name] ?? ''}`, json);
+        const { status, text } = await call();
         const forbidden = status === 403;
         expect(forbidden, `${where} ${limited}: ${status} ${text}`).toBe(
           !allowed(name, role, where === 'operator', limited),

@@ -1,4 +1,5 @@
 /** The HTTP server over the real control, on records in memory and a fake node: all of the API but the VMs. */
+import { type IncomingMessage, request } from 'node:http';
 import { type Control, createApiKey, createControl } from '@space/control';
 import { MemoryRecords } from '@space/control/testing';
 import { createGateway } from '@space/gateway';
@@ -21,11 +22,15 @@ export class World implements AsyncDisposable {
   /** Of an admin of the organisation that runs the installation. */
   operatorKey = '';
 
-  static async start(): Promise<World> {
-    const world = new World();
+  static start(): Promise<World> {
+    return World.startAs(new World());
+  }
+
+  static async startAs<W extends World>(world: W): Promise<W> {
     world.#app = createHttpServer({
       useCases: world.control,
       authenticate: (token, project) => world.control.authenticate(token, project),
+      openShare: (token, preview) => world.control.openShare(token, preview),
       logger: createLogger({ level: 'silent' }),
       version: '0.1.0',
       onBreach: (breach) => world.breaches.push(breach),
@@ -43,6 +48,22 @@ export class World implements AsyncDisposable {
     const json = body === undefined ? {} : { body: JSON.stringify(body) };
     const response = await fetch(this.url + path, { method, headers: { ...headers, ...more }, ...json });
     return { status: response.status, headers: response.headers, text: await response.text() };
+  }
+
+  /** As `call`, of a route that takes the connection over. */
+  async upgrade(key: string, path: string, protocol: string) {
+    const headers = { authorization: `Bearer ${key}`, connection: 'Upgrade', upgrade: protocol };
+    const asked = request(this.url + path, { headers, agent: false }).end();
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      asked.once('response', resolve).once('error', reject);
+      asked.once('upgrade', (accepted, socket) => {
+        socket.destroy();
+        resolve(accepted);
+      });
+    });
+    const status = answer.statusCode ?? 0;
+    const text = status === 101 ? '' : (await Array.fromAsync(answer.setEncoding('utf8'))).join('');
+    return { status, headers: new Headers(), text };
   }
 
   /** The JSON of a call that succeeds. */

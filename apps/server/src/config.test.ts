@@ -30,6 +30,8 @@ describe('configuration', () => {
     [['--vault-device', '/etc'], 'that is no block device'],
     [['--tls-cert', '/x'], 'together'],
     [['--log-level', 'loud'], 'debug, info'],
+    [['--previews', 'previews.example.com'], 'URL without a path'],
+    [['--previews', 'https://example.com/x'], 'URL without a path'],
     [['--what'], 'what'],
   ])('refuses %j with a sentence', (argv, text) => {
     expect(() => configFrom(argv, {})).toThrow(ConfigError);

@@ -28,6 +28,8 @@ export interface Config {
   readonly tls?: { readonly cert: string; readonly key: string };
   /** Names that requests may address the server by, beside loopback ones. */
   readonly hosts: readonly string[];
+  /** The base of the names of previews; undefined: `localhost` only. */
+  readonly previews?: string;
   /** Memory that VMs may take in all, MiB. */
   readonly memoryMib: number;
   /** Whether to make an API key at this start, though there is one already. */
@@ -48,6 +50,7 @@ export const USAGE = `Usage: space up [OPTION…]      (or: npm start -- [OPTION
   --vmm-uids FIRST       64,000 user ids that only VMMs use  SPACE_VMM_UIDS    1900000000
   --tls-cert FILE, --tls-key FILE                          SPACE_TLS_CERT, SPACE_TLS_KEY
   --host NAME            a name to be addressed by (again for more)
+  --previews URL         what names of previews end in     SPACE_PREVIEWS      localhost, for callers on this machine
   --log-level LEVEL      debug, info, warn, error, silent  SPACE_LOG           error
   --new-key              print a new API key at this start (the first start always does)
   --help
@@ -89,6 +92,7 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     ),
     ...(tls === undefined ? {} : { tls }),
     hosts: values.host ?? [],
+    ...previewsFrom(values.previews ?? env['SPACE_PREVIEWS']),
     memoryMib: wholeNumber('--memory', pick(values.memory, 'SPACE_MEMORY_MIB', `${defaultMemoryMib()}`), 256),
     newKey: values['new-key'] === true,
     logLevel: levelFrom(pick(values['log-level'], 'SPACE_LOG', 'error')),
@@ -122,6 +126,7 @@ function parse(argv: readonly string[]) {
         'tls-cert': { type: 'string' },
         'tls-key': { type: 'string' },
         host: { type: 'string', multiple: true },
+        previews: { type: 'string' },
         'log-level': { type: 'string' },
         'new-key': { type: 'boolean' },
         help: { type: 'boolean', short: 'h' },
@@ -160,6 +165,15 @@ function blockDevice(path: string): string {
     `--vault-device is "${path}", and ${what}. Give a device that is empty (lsblk lists them), or leave the option out: ` +
       'then the vault is a file in the data folder.',
   );
+}
+
+/** All names below it lead to this server; it must not be the name of the API, or lie above that. */
+function previewsFrom(text: string | undefined): { readonly previews?: string } {
+  if (text === undefined) return {};
+  const url = URL.parse(text);
+  if (url !== null && /^https?:$/.test(url.protocol) && text.replace(/\/$/, '') === url.origin)
+    return { previews: url.origin };
+  throw new ConfigError(`--previews is "${text}"; it must be a URL without a path, e.g. https://previews.example.com.`);
 }
 
 function tlsFrom(cert: string | undefined, key: string | undefined): Config['tls'] {

@@ -11,7 +11,7 @@ import { databaseDirOf, databaseSocketDirOf } from './places.ts';
 
 const VERSION = '0.1.0';
 
-export type ControlConfig = Pick<Config, 'dataDir' | 'runDir' | 'databaseUrl' | 'tls' | 'hosts'>;
+export type ControlConfig = Pick<Config, 'dataDir' | 'runDir' | 'databaseUrl' | 'tls' | 'hosts' | 'previews'>;
 
 export interface OpenControlOptions {
   readonly config: ControlConfig;
@@ -61,9 +61,11 @@ async function compose(options: OpenControlOptions, closers: Closers): Promise<O
     createHttpServer({
       useCases: control,
       authenticate: (token, project) => control.authenticate(token, project),
+      openShare: (token, target) => control.openShare(token, target),
       logger,
       version: VERSION,
       hosts: config.hosts,
+      ...(config.previews === undefined ? {} : { previews: config.previews }),
       ...(config.tls === undefined ? {} : { tls: config.tls }),
     }),
     (open) => open.close(),

@@ -35,6 +35,11 @@ export const MAX_LIST_DEPTH = 16;
 export const MAX_XATTR_NAME_LENGTH = 255;
 export const MAX_XATTR_BYTES = 64 * 1024;
 
+/** How long a share of a port works. */
+export const MIN_SHARE_MS = 1_000;
+export const MAX_SHARE_MS = 30 * 24 * 60 * 60 * 1000;
+export const DEFAULT_SHARE_MS = 24 * 60 * 60 * 1000;
+
 export const DEFAULT_PAGE_SIZE = 100;
 export const MAX_PAGE_SIZE = 1000;
 

@@ -151,6 +151,8 @@ function successOf(route: Route, components: Components): Json {
       return { description, content: { 'application/octet-stream': {} } };
     case 'text':
       return { description, content: { [route.response.contentType]: { schema: { type: 'string' } } } };
+    case 'upgrade':
+      return { description: `${description}. The connection is then \`${route.response.protocol}\`.` };
     case 'json':
       return { description, content: { 'application/json': { schema: components.schemaOf(route.response.schema) } } };
     case 'ndjson':
@@ -183,6 +185,7 @@ export function problemCodesOf(route: Route): ProblemCode[] {
   if (route.body.kind !== 'none') codes.add('unsupported_media_type').add('request_too_slow');
   if (route.body.kind === 'json') codes.add('payload_too_large');
   if (route.response.kind === 'bytes') codes.add('range_unsatisfiable');
+  if (route.response.kind === 'upgrade') codes.add('upgrade_required');
   return [...codes];
 }
 

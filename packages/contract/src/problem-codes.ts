@@ -36,6 +36,12 @@ export const PROTOCOL_ERRORS = {
     title: 'The file has no bytes in that range',
     nextStep: 'Stat the file for its size; Content-Range also states it.',
   },
+  upgrade_required: {
+    status: 426,
+    retry: 'never',
+    title: 'This call takes the connection over, and was not asked to',
+    nextStep: 'Send "Connection: Upgrade" and the Upgrade header that the answer names, over HTTP/1.1.',
+  },
   host_refused: {
     status: 421,
     retry: 'never',

@@ -16,6 +16,8 @@ export type ResponseBody =
   | { readonly kind: 'json'; readonly schema: z.ZodType }
   | { readonly kind: 'bytes' }
   | { readonly kind: 'text'; readonly contentType: string }
+  /** The connection itself, given over to another protocol. */
+  | { readonly kind: 'upgrade'; readonly protocol: string }
   /** One event per line; an empty line is a sign of life. The stream never ends without one of the `last` events. */
   | { readonly kind: 'ndjson'; readonly event: z.ZodType; readonly last: readonly string[] };
 

@@ -5,6 +5,7 @@
 import type { ErrorCode } from '@space/core';
 import { OPERATION, START, USE, VM, WAKES } from './error-groups.ts';
 import { FILE_ROUTES } from './file-routes.ts';
+import { PORT_ROUTES } from './port-routes.ts';
 import { bytes, json, ndjson, noBody, nothing, type Route, text } from './route.ts';
 import { SCHEDULE_ROUTES } from './schedule-routes.ts';
 import * as schemas from './schemas/index.ts';
@@ -222,6 +223,7 @@ export const ROUTES = {
     errors: [...USE],
   },
   ...FILE_ROUTES,
+  ...PORT_ROUTES,
   ...SCHEDULE_ROUTES,
   pauseSandbox: {
     method: 'POST',

@@ -17,6 +17,7 @@ import type {
   GuestProcess,
   ListedFile,
   OperationId,
+  PortConnection,
   Principal,
   ProcessEvent,
   ProjectId,
@@ -28,6 +29,7 @@ import type {
   Capabilities,
   CreatedApiKey,
   CreatedOrganisation,
+  CreatedShare,
   Input,
   LimitsAndUsage,
   Operation,
@@ -46,6 +48,7 @@ import type {
   SandboxMetrics,
   Schedule,
   ScheduleList,
+  ShareList,
   Snapshot,
   SnapshotList,
   StartedProcess,
@@ -124,6 +127,12 @@ export interface UseCases {
   updateSchedule(caller: Caller, input: Input<'updateSchedule'>): Promise<Schedule>;
   deleteSchedule(caller: Caller, input: Input<'deleteSchedule'>): Promise<void>;
 
+  /** Open until both sides have ended; the signal of the caller resets it at any time. */
+  connectPort(caller: Caller, input: Input<'connectPort'>): Promise<PortConnection>;
+  createShare(caller: Caller, input: Input<'createShare'>): Promise<Omit<CreatedShare, 'url'>>;
+  listShares(caller: Caller, input: Input<'listShares'>): Promise<ShareList>;
+  revokeShare(caller: Caller, input: Input<'revokeShare'>): Promise<void>;
+
   pauseSandbox(caller: Caller, input: Input<'pauseSandbox'>): Promise<Sandbox>;
   resumeSandbox(caller: Caller, input: Input<'resumeSandbox'>): Promise<Sandbox>;
   takeSnapshot(caller: Caller, input: Input<'takeSnapshot'>): Promise<Snapshot>;
@@ -159,7 +168,7 @@ export interface UseCases {
   listTemplates(caller: Caller, input: Input<'listTemplates'>): Promise<TemplateList>;
   /** In Prometheus' text format. */
   getMetrics(caller: Caller, input: Input<'getMetrics'>): Promise<string>;
-  getCapabilities(caller: Caller, input: Input<'getCapabilities'>): Promise<Capabilities>;
+  getCapabilities(caller: Caller, input: Input<'getCapabilities'>): Promise<Omit<Capabilities, 'previews'>>;
   /** Asked without a key, so it says nothing internal. Never throws. */
   readiness(): Promise<Readiness>;
 }

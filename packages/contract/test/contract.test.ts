@@ -45,6 +45,7 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   setXattr: { path: 'a', name: 'user.a', value: '' },
   createSchedule: { cron: '0 9 * * MON-FRI', timeZone: 'Europe/Berlin', exec: { command: 'true' } },
   updateSchedule: { cron: '@daily', enabled: false },
+  createShare: { port: 3000, name: 'a', expiresInMs: 60_000 },
   createProject: { name: 'a' },
   createKey: { name: 'a', roles: ['viewer'], project: 'b' },
   createOrganisation: { name: 'a' },

@@ -27,16 +27,26 @@ export class Awake {
   async use<T>(caller: GatedCaller, reference: string, use: (sandboxId: SandboxId) => Promise<T>): Promise<T> {
     const { id, end } = await this.begin(caller, reference);
     try {
-      for (let wakes = 1; ; wakes++) {
-        await this.wake(caller, id);
-        try {
-          return await use(id);
-        } catch (thrown) {
-          if (wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
-        }
-      }
+      return await this.#onceAwake(caller, id, use);
     } finally {
       end();
+    }
+  }
+
+  /** The use lasts for as long as what was opened is open. Without a caller, it is by a share. */
+  async hold<T extends { readonly closed: Promise<void> }>(
+    caller: GatedCaller | undefined,
+    id: SandboxId,
+    open: (sandboxId: SandboxId) => Promise<T>,
+  ): Promise<T> {
+    const end = this.#machinery.activity.begin(id);
+    try {
+      const opened = await this.#onceAwake(caller, id, open);
+      void opened.closed.then(end);
+      return opened;
+    } catch (thrown) {
+      end();
+      throw thrown;
     }
   }
 
@@ -77,7 +87,18 @@ export class Awake {
     });
   }
 
-  async wake(caller: GatedCaller, id: SandboxId): Promise<RecordedSandbox> {
+  async #onceAwake<T>(caller: GatedCaller | undefined, id: SandboxId, use: (id: SandboxId) => Promise<T>): Promise<T> {
+    for (let wakes = 1; ; wakes++) {
+      await this.wake(caller, id);
+      try {
+        return await use(id);
+      } catch (thrown) {
+        if (wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
+      }
+    }
+  }
+
+  async wake(caller: GatedCaller | undefined, id: SandboxId): Promise<RecordedSandbox> {
     const { driver, effects } = this.#machinery;
     const { sandbox } = await driver.perform(id, 'use', effects.resume(), caller);
     return sandbox;

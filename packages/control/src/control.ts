@@ -3,7 +3,16 @@
  * on the same records goes on where an earlier one died.
  */
 import type { UseCases } from '@space/contract';
-import { AppError, type GatewayPort, type LifeEnd, type SandboxId, type SpaceNews } from '@space/core';
+import {
+  type ApiKeyId,
+  AppError,
+  type GatewayPort,
+  type LifeEnd,
+  type PortConnection,
+  type SandboxId,
+  type ShareId,
+  type SpaceNews,
+} from '@space/core';
 import { ActivityLog } from './activity.ts';
 import { type Identity, identify } from './api-keys.ts';
 import { Audit } from './audit.ts';
@@ -15,13 +24,14 @@ import { Effects } from './effects.ts';
 import { EventUseCases } from './event-use-cases.ts';
 import { FileUseCases } from './file-use-cases.ts';
 import { Gate, type InnerUseCases } from './gate.ts';
+import { GrantWatch } from './grant-watch.ts';
 import { GuestUseCases } from './guest-use-cases.ts';
 import { IdempotentCalls } from './idempotency.ts';
 import { IdlePauses } from './idle-pauses.ts';
-import { KeyWatch } from './key-watch.ts';
 import { LifecycleUseCases } from './lifecycle-use-cases.ts';
 import { Metrics } from './metrics.ts';
 import { OperationUseCases } from './operation-use-cases.ts';
+import { PortUseCases } from './port-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
 import { type ReconcileReport, Reconciler } from './reconcile.ts';
 import { Repeated } from './repeated.ts';
@@ -31,6 +41,7 @@ import { SAMPLE_EVERY_MS, Sampler } from './sampler.ts';
 import { ScheduleRuns } from './schedule-runs.ts';
 import { ScheduleUseCases } from './schedule-use-cases.ts';
 import { SetWakes } from './set-wakes.ts';
+import { type SharedPort, Shares } from './shares.ts';
 import { SnapshotUseCases } from './snapshot-use-cases.ts';
 import { TenantUseCases } from './tenant-use-cases.ts';
 import { Pins } from './timeline.ts';
@@ -43,6 +54,12 @@ const CLOSE_TIMEOUT_MS = 20_000;
 const TIDY_MS = 1_000;
 /** How long the journal tells of operations that nobody asked for. */
 const UNASKED_KEPT_MS = 7 * 24 * 60 * 60 * 1000;
+
+/** Connections end when the share does, or by the signal. */
+interface OpenedShare {
+  readonly expiresAt: Date;
+  connect(signal: AbortSignal): Promise<PortConnection>;
+}
 
 export interface Control extends UseCases {
   /**
@@ -59,6 +76,8 @@ export interface Control extends UseCases {
    * the first of its organisation. Null when the key is none of ours or revoked; throws `not_found` for another project.
    */
   authenticate(apiKey: string, project?: string): Promise<Identity | null>;
+  /** What the token of a share opens; null when it is not good for that port, and nothing says why not. */
+  openShare(token: string, target: SharedPort): Promise<OpenedShare | null>;
 }
 
 export function createControl(ports: ControlPorts, gateway: GatewayPort): Control {
@@ -69,7 +88,17 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
   const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
   const effects = new Effects(ports);
   const nursery = new Nursery(ports, driver);
-  const keys = new KeyWatch(ports);
+  const { logger } = ports;
+  const keys = new GrantWatch<ApiKeyId>({
+    endedAmong: (ids) => ports.records.tenants.revokedAmong(ids),
+    end: 'The key was revoked.',
+    logger,
+  });
+  const sharesInUse = new GrantWatch<ShareId>({
+    endedAmong: (ids) => ports.records.shares.endedAmong(ids, new Date(ports.clock.now())),
+    end: 'The share has ended.',
+    logger,
+  });
   const audit = new Audit(ports);
   const retracer = new Retracer(ports, {
     recover: (orphan) => reconciler.recover(orphan),
@@ -88,6 +117,8 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
   const checkpoints = new Checkpoints(machinery);
   const guests = new GuestUseCases(machinery, sandboxes, { calls, checkpoints });
   const files = new FileUseCases(machinery, sandboxes);
+  const shares = new Shares(ports, sandboxes, (id) => sharesInUse.revoked(id));
+  const portUses = new PortUseCases(machinery, sandboxes, sharesInUse);
   const snapshots = new SnapshotUseCases(machinery, sandboxes, gateway);
   const events = new EventUseCases(ports);
   const operations = new OperationUseCases(ports);
@@ -98,6 +129,7 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
       await audit.dropOld();
       await events.dropOld();
       await ports.records.history.dropUnasked(new Date(ports.clock.now() - UNASKED_KEPT_MS));
+      await ports.records.shares.dropExpired(new Date(ports.clock.now()));
     },
     async roll() {
       await checkpoints.round();
@@ -156,6 +188,10 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
     getSchedule: (caller, input) => schedules.getSchedule(caller, input),
     updateSchedule: (caller, input) => schedules.updateSchedule(caller, input),
     deleteSchedule: (caller, input) => schedules.deleteSchedule(caller, input),
+    connectPort: (caller, input) => portUses.connectPort(caller, input),
+    createShare: (caller, input) => shares.createShare(caller, input),
+    listShares: (caller, input) => shares.listShares(caller, input),
+    revokeShare: (caller, input) => shares.revokeShare(caller, input),
     getTimeline: (caller, input) => snapshots.getTimeline(caller, input),
     listSnapshots: (caller, input) => snapshots.listSnapshots(caller, input),
     getSnapshot: (caller, input) => snapshots.getSnapshot(caller, input),
@@ -183,11 +219,17 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
   return {
     ...new Gate(keys, calls, audit).guard(useCases),
     readiness: () => snapshots.readiness(),
+    openShare: async (token, target) => {
+      const share = await shares.find(token, target);
+      if (share === null) return null;
+      return { expiresAt: share.expiresAt, connect: (signal) => portUses.connectShared(share, signal) };
+    },
     authenticate: (apiKey, project) => identify(ports.records, apiKey, project),
     pauseUnasked: (id) => sandboxes.pauseUnasked(id),
     start: () => watch.start(),
     close: async () => {
       keys.close();
+      sharesInUse.close();
       scheduleRuns.close();
       await watch.close();
       // Their operations have ended or were let go of: what is left is tidying up.

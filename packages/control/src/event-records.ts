@@ -11,10 +11,12 @@ import type {
   ProjectId,
   SandboxId,
   Settled,
+  ShareId,
   SnapshotId,
 } from '@space/core';
 import type { RecordedSkip } from './history-records.ts';
 import type { OperationEnd, Outcome, RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { RecordedShare } from './share-records.ts';
 
 export type EventKind =
   | `sandbox.${'created' | 'running' | 'out_of_space' | 'paused' | 'crashed' | 'deleted'}`
@@ -22,7 +24,8 @@ export type EventKind =
   | 'snapshot.deleted'
   | 'snapshot.skipped'
   | 'operation.ended'
-  | 'key.revoked';
+  | 'key.revoked'
+  | `share.${'created' | 'revoked'}`;
 
 export interface NewEvent {
   readonly kind: EventKind;
@@ -34,6 +37,7 @@ export interface NewEvent {
   readonly snapshotId: SnapshotId | null;
   readonly operationId: OperationId | null;
   readonly apiKeyId: ApiKeyId | null;
+  readonly shareId: ShareId | null;
   readonly operation: Operation | null;
   readonly outcome: Outcome | null;
   readonly errorCode: ErrorCode | null;
@@ -65,6 +69,7 @@ const NOTHING = {
   snapshotId: null,
   operationId: null,
   apiKeyId: null,
+  shareId: null,
   operation: null,
   outcome: null,
   errorCode: null,
@@ -110,6 +115,14 @@ export function eventOfSkip(
   { at, code: errorCode }: RecordedSkip,
 ): NewEvent {
   return { ...NOTHING, kind: 'snapshot.skipped', at, projectId, sandboxId, errorCode };
+}
+
+export function eventOfShare(
+  kind: 'share.created' | 'share.revoked',
+  { id, projectId, sandboxId }: Pick<RecordedShare, 'id' | 'projectId' | 'sandboxId'>,
+  at: Date,
+): NewEvent {
+  return { ...NOTHING, kind, at, projectId, sandboxId, shareId: id };
 }
 
 export function eventOfRevocation(organisationId: OrganisationId, apiKeyId: ApiKeyId, at: Date): NewEvent {

@@ -12,11 +12,20 @@ import {
   takesIdempotencyKey,
   type UseCases,
 } from '@space/contract';
-import { ACTIONS, type Action, AppError, authorise, type Resource, unreachable } from '@space/core';
+import {
+  ACTIONS,
+  type Action,
+  type ApiKeyId,
+  AppError,
+  authorise,
+  type PortConnection,
+  type Resource,
+  unreachable,
+} from '@space/core';
 import type { Audit } from './audit.ts';
 import type { GatedCaller } from './gated-caller.ts';
+import type { GrantWatch } from './grant-watch.ts';
 import type { IdempotentCalls } from './idempotency.ts';
-import type { KeyWatch } from './key-watch.ts';
 
 /** The routes that the gate is in front of; the others are open. */
 export type GatedName = Exclude<keyof UseCases, 'readiness'>;
@@ -30,11 +39,11 @@ export type InnerUseCases = {
 type Tail<T extends readonly unknown[]> = T extends readonly [unknown, ...infer Rest] ? Rest : never;
 
 export class Gate {
-  readonly #keys: KeyWatch;
+  readonly #keys: GrantWatch<ApiKeyId>;
   readonly #calls: IdempotentCalls;
   readonly #audit: Audit;
 
-  constructor(keys: KeyWatch, calls: IdempotentCalls, audit: Audit) {
+  constructor(keys: GrantWatch<ApiKeyId>, calls: IdempotentCalls, audit: Audit) {
     this.#audit = audit;
     this.#keys = keys;
     this.#calls = calls;
@@ -58,6 +67,10 @@ export class Gate {
           () => this.#enter(name, caller, rest[0]),
           (inner) => useCase(inner, ...rest) as AsyncIterable<unknown>,
         );
+    }
+    if (route.response.kind === 'upgrade') {
+      return (caller: Caller, ...rest: unknown[]) =>
+        this.#hold(this.#enter(name, caller, rest[0]), (inner) => useCase(inner, ...rest) as Promise<PortConnection>);
     }
     return async (caller: Caller, ...rest: unknown[]) => {
       const passage = this.#enter(name, caller, rest[0]);
@@ -105,6 +118,21 @@ export class Gate {
         await this.#audit.ended(asker, route, input, end);
       },
     };
+  }
+
+  /** The key is watched for as long as what was opened is open. */
+  async #hold(passage: Passage, open: (caller: GatedCaller) => Promise<PortConnection>): Promise<PortConnection> {
+    try {
+      passage.check();
+      const connection = await open(passage.inner);
+      void connection.closed.then(() => passage.leave());
+      await passage.record({});
+      return connection;
+    } catch (thrown) {
+      passage.leave();
+      await passage.record({ thrown });
+      throw thrown;
+    }
   }
 
   /** Nothing is done before the first item is asked for; so that is when the decision is made. */

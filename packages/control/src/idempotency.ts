@@ -223,7 +223,7 @@ function conflict({ route }: RecordedCall): AppError {
 /** Errors among results (a fork has one per child) are marked; a secret is shown once, so it is not kept. */
 function toJson(kept: Kept): string {
   return JSON.stringify(kept, (key, value: unknown) => {
-    if (key === 'secretKey') return null;
+    if (key === 'secretKey' || key === 'token') return null;
     if (!(value instanceof AppError)) return value;
     const { code, message: detail, facts } = value;
     return { $error: { code, detail, facts } satisfies KeptError };

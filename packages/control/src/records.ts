@@ -37,6 +37,7 @@ import type { CallRecords } from './call-records.ts';
 import type { EventRecords } from './event-records.ts';
 import type { HistoryRecords } from './history-records.ts';
 import type { ScheduleRecords } from './schedule-records.ts';
+import type { ShareRecords } from './share-records.ts';
 import type { TenantRecords } from './tenant-records.ts';
 
 export interface RecordedSandbox extends LifecycleState {
@@ -313,6 +314,7 @@ export interface Records {
   readonly events: EventRecords;
   readonly schedules: ScheduleRecords;
   readonly history: HistoryRecords;
+  readonly shares: ShareRecords;
   /** Of the pool of connections, as it is now. */
   load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   /** Throws `unavailable` when the database does not answer. */

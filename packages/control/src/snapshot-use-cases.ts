@@ -92,7 +92,7 @@ export class SnapshotUseCases {
     return { templates: templates.map(({ name, ready }) => ({ name, ready: [...ready] })) };
   }
 
-  async getCapabilities(_caller: Caller, _input: Input<'getCapabilities'>): Promise<Capabilities> {
+  async getCapabilities(_caller: Caller, _input: Input<'getCapabilities'>): Promise<Omit<Capabilities, 'previews'>> {
     const { node } = this.#machinery.ports;
     const { runtime, accelerator, vmmVersion, jail, limits, memory, vaults } = await node.capabilities();
     const egress = await egressOf(this.#gateway);

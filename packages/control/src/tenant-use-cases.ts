@@ -11,9 +11,10 @@ import type {
   Project,
   ProjectList,
 } from '@space/contract';
-import { AppError, NO_LIMITS, newId } from '@space/core';
+import { type ApiKeyId, AppError, NO_LIMITS, newId } from '@space/core';
 import { findProject, mintKey } from './api-keys.ts';
-import type { KeyWatch } from './key-watch.ts';
+
+import type { GrantWatch } from './grant-watch.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedProject } from './tenant-records.ts';
 import { viewApiKey, viewOrganisation, viewProject } from './views.ts';
@@ -22,9 +23,9 @@ const FIRST_PROJECT = 'default';
 
 export class TenantUseCases {
   readonly #ports: ControlPorts;
-  readonly #keys: KeyWatch;
+  readonly #keys: GrantWatch<ApiKeyId>;
 
-  constructor(ports: ControlPorts, keys: KeyWatch) {
+  constructor(ports: ControlPorts, keys: GrantWatch<ApiKeyId>) {
     this.#ports = ports;
     this.#keys = keys;
   }

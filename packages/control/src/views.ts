@@ -119,7 +119,8 @@ export function viewAudit(recorded: RecordedAudit): AuditList['records'][number]
 }
 
 export function viewEvent(recorded: RecordedEvent): PlatformEvent {
-  const { cursor, kind, at, sandboxId, snapshotId, apiKeyId, operationId, operation, outcome, errorCode } = recorded;
+  const { cursor, kind, at, sandboxId, snapshotId, apiKeyId, shareId, operationId, operation, outcome, errorCode } =
+    recorded;
   return {
     type: 'event',
     cursor,
@@ -128,6 +129,7 @@ export function viewEvent(recorded: RecordedEvent): PlatformEvent {
     ...(sandboxId === null ? {} : { sandboxId }),
     ...(snapshotId === null ? {} : { snapshotId }),
     ...(apiKeyId === null ? {} : { apiKeyId }),
+    ...(shareId === null ? {} : { shareId }),
     ...(operationId === null ? {} : { operationId }),
     ...(operation === null ? {} : { operation }),
     ...(outcome === null ? {} : { state: STATES[outcome] }),

@@ -3,6 +3,7 @@ import { historySuite } from './history-suite.ts';
 import { MemoryRecords } from './memory-records.ts';
 import { recordsSuite } from './records-suite.ts';
 import { schedulesSuite } from './schedules-suite.ts';
+import { sharesSuite } from './shares-suite.ts';
 import { tenantsSuite } from './tenants-suite.ts';
 
 recordsSuite('in memory', async () => new MemoryRecords());
@@ -10,3 +11,4 @@ tenantsSuite('in memory', async () => new MemoryRecords());
 historySuite('in memory', async () => new MemoryRecords());
 callsSuite('in memory', async () => new MemoryRecords());
 schedulesSuite('in memory', async () => new MemoryRecords());
+sharesSuite('in memory', async () => new MemoryRecords());

@@ -38,6 +38,7 @@ import { MemoryCalls } from './memory-calls.ts';
 import { MemoryEvents } from './memory-events.ts';
 import { MemoryHistory } from './memory-history.ts';
 import { MemorySchedules } from './memory-schedules.ts';
+import { MemoryShares } from './memory-shares.ts';
 import { MemoryTenants } from './memory-tenants.ts';
 
 export class MemoryRecords implements Records {
@@ -63,6 +64,11 @@ export class MemoryRecords implements Records {
     drop: (id, at) => this.#drop(id, at),
     tell: (events) => this.events.put(events),
   });
+  readonly shares = new MemoryShares(
+    () => this.#turn(),
+    (id) => (this.#sandboxes.get(id)?.settled ?? 'deleted') !== 'deleted',
+    (event) => this.events.put([event]),
+  );
   readonly calls = new MemoryCalls(() => this.#turn());
   readonly audit = new MemoryAudit(
     () => this.#turn(),
@@ -191,7 +197,10 @@ export class MemoryRecords implements Records {
       updatedAt: end.at,
     };
     this.#sandboxes.set(after.id, after);
-    if (end.settled === 'deleted') this.schedules.dropOf(after.id);
+    if (end.settled === 'deleted') {
+      this.schedules.dropOf(after.id);
+      this.shares.dropOf(after.id);
+    }
     const taken = end.points.filter(({ id }) => this.#snapshots.get(id)?.state === 'taking');
     this.events.put(eventsOfEnd(now, end, taken));
     this.#endJournal(end);

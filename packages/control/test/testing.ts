@@ -4,4 +4,5 @@ export { historySuite } from './history-suite.ts';
 export { MemoryRecords } from './memory-records.ts';
 export { recordsSuite } from './records-suite.ts';
 export { schedulesSuite } from './schedules-suite.ts';
+export { sharesSuite } from './shares-suite.ts';
 export { tenantsSuite } from './tenants-suite.ts';

@@ -32,6 +32,9 @@ export const ACTIONS = {
   'sandbox.change': 'project',
   'sandbox.delete': 'project',
   'schedule.read': 'project',
+  'port.use': 'project',
+  'share.read': 'project',
+  'share.manage': 'project',
   'schedule.manage': 'project',
   'snapshot.read': 'project',
   'snapshot.take': 'project',
@@ -65,6 +68,7 @@ const READS = [
   'event.read',
   'sandbox.read',
   'schedule.read',
+  'share.read',
   'snapshot.read',
 ] as const;
 
@@ -78,6 +82,8 @@ export const ROLE_ACTIONS: Readonly<Record<Role, readonly Action[]>> = {
     'sandbox.change',
     'sandbox.delete',
     'schedule.manage',
+    'port.use',
+    'share.manage',
     'snapshot.take',
     'snapshot.change',
     'snapshot.delete',

@@ -7,6 +7,9 @@ import { readBody } from './body.ts';
 import type { Call } from './call.ts';
 import { FILE_ANSWERS } from './file-answers.ts';
 import { sendEvents } from './ndjson.ts';
+import { SHARE_PARAMETER } from './ports/credentials.ts';
+import { upgradeRequired } from './ports/ports-face.ts';
+import { previewUrl } from './ports/preview-names.ts';
 import { toExecWireEvent, toProcess } from './wire.ts';
 
 /** The body of the answer; or, when the answer was streamed, nothing. */
@@ -64,6 +67,22 @@ export const ANSWERS: Answers = {
     return {};
   },
 
+  connectPort: async () => {
+    // Asked for rightly, it is answered beside the framework (see `ports-face.ts`).
+    throw upgradeRequired();
+  },
+  createShare: async ({ useCases, caller, input, request, server }) => {
+    const share = await useCases.createShare(caller, input);
+    const { token, sandbox: sandboxId, port } = share;
+    const url = previewUrl(server.previewTemplate(request), { sandboxId, port });
+    return { body: { ...share, url: url === null || token === null ? null : `${url}/?${SHARE_PARAMETER}=${token}` } };
+  },
+  listShares: async ({ useCases, caller, input }) => ({ body: await useCases.listShares(caller, input) }),
+  revokeShare: async ({ useCases, caller, input }) => {
+    await useCases.revokeShare(caller, input);
+    return {};
+  },
+
   pauseSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.pauseSandbox(caller, input) }),
   resumeSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.resumeSandbox(caller, input) }),
   takeSnapshot: async ({ useCases, caller, input }) => ({ body: await useCases.takeSnapshot(caller, input) }),
@@ -111,7 +130,6 @@ export const ANSWERS: Answers = {
     response.setHeader('content-type', ROUTES.getMetrics.response.contentType);
     return { body: Buffer.from(await useCases.getMetrics(caller, input)) };
   },
-  getCapabilities: async ({ useCases, caller, input }) => ({ body: await useCases.getCapabilities(caller, input) }),
   getWelcome: async ({ server }) => ({
     body: {
       name: 'SPACE',
@@ -122,6 +140,10 @@ export const ANSWERS: Answers = {
       nextStep: 'Read the API description, or use the SDK or the CLI; README.md says how to begin.',
     },
   }),
+  getCapabilities: async ({ useCases, caller, input, request, server }) => {
+    const previews = { url: server.previewTemplate(request) };
+    return { body: { ...(await useCases.getCapabilities(caller, input)), previews } };
+  },
   getHealth: async ({ server }) => ({ body: { status: 'ok', version: server.version } }),
   getReadiness: async ({ useCases }) => {
     const body = await useCases.readiness();

@@ -14,6 +14,8 @@ export interface Call<N extends RouteName> {
 /** What the server lends to a call. */
 export interface CallServer {
   readonly version: string;
+  /** The URL of previews, as who sent the request can reach them (see `preview-names.ts`). */
+  readonly previewTemplate: (request: IncomingMessage) => string | null;
   readonly heartbeatMs: number;
   readonly uploadIdleMs: number;
   /** Logs the cause and gives the problem to show. */

@@ -16,7 +16,7 @@ export function isLoopback(host: string): boolean {
 }
 
 /** The name in a Host header, without port and brackets, in lower case; undefined when it has no valid form. */
-function hostNameIn(header: string): string | undefined {
+export function hostNameIn(header: string): string | undefined {
   const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?$/i.exec(header);
   return (match?.[1] ?? match?.[2])?.toLowerCase();
 }

@@ -3,6 +3,7 @@
  * cannot wait any longer; that signal is what the use-cases get.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { AppError } from '@space/core';
 import { LINGER_MS } from './limits.ts';
 import { ClientGone } from './outgoing.ts';
@@ -22,6 +23,17 @@ export class InFlight {
     response.once('close', () => {
       this.#calls.delete(controller);
       if (!response.writableFinished) controller.abort(new ClientGone());
+    });
+    return controller.signal;
+  }
+
+  /** Follows a connection that was taken over from HTTP. */
+  trackSocket(socket: Duplex): AbortSignal {
+    const controller = new AbortController();
+    this.#calls.add(controller);
+    socket.once('close', () => {
+      this.#calls.delete(controller);
+      controller.abort(new ClientGone());
     });
     return controller.signal;
   }

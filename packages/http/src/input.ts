@@ -18,13 +18,13 @@ export async function readInput(route: Route, request: IncomingMessage, params: 
   const url = request.url ?? '';
   const start = url.indexOf('?');
   return {
-    ...parse(route.params, params, 'path'),
-    ...parse(route.query, parseQuery(start === -1 ? '' : url.slice(start + 1)), 'query'),
-    ...(route.body.kind === 'json' ? parse(route.body.schema, await readJson(request), 'body') : {}),
+    ...parsePart(route.params, params, 'path'),
+    ...parsePart(route.query, parseQuery(start === -1 ? '' : url.slice(start + 1)), 'query'),
+    ...(route.body.kind === 'json' ? parsePart(route.body.schema, await readJson(request), 'body') : {}),
   };
 }
 
-function parse(schema: Parser, value: unknown, place: string): object {
+export function parsePart(schema: Parser, value: unknown, place: string): object {
   const result = schema.safeParse(value);
   if (result.success) return result.data as object;
   const [issue] = result.error.issues;

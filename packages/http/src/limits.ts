@@ -23,6 +23,11 @@ export const CLOSE_LAST_WORDS_MS = 1_000;
 /** How often a closing server looks for connections that became idle. */
 export const CLOSE_CHECK_MS = 50;
 export const MAX_CONNECTIONS = 4096;
+/** For how long a connection to a port may carry nothing, either way. */
+export const PORT_IDLE_MS = 60 * 60 * 1000;
+/** Of the head of a request to a port, and of the head of its answer. */
+export const MAX_PREVIEW_HEADERS = 200;
+export const MAX_PREVIEW_HEAD_BYTES = 32 * 1024;
 /** Failed attempts with a key, per address, before more are refused. */
 export const FAILED_ATTEMPTS_PER_MINUTE = 30;
 /** Addresses whose failed attempts, and keys whose success, is remembered. */

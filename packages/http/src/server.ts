@@ -32,7 +32,7 @@ import { ANSWERS, type Answer } from './answers.ts';
 import { type Authenticate, type Identity, identify } from './auth.ts';
 import type { Call, CallServer } from './call.ts';
 import { FailedAttempts } from './failed-attempts.ts';
-import { createHostCheck, refusalOf } from './hosts.ts';
+import { createHostCheck, hostNameIn, isLoopback, refusalOf } from './hosts.ts';
 import { InFlight } from './in-flight.ts';
 import { checkBodyIsWanted, idempotencyKeyIn, readInput } from './input.ts';
 import * as limits from './limits.ts';
@@ -40,6 +40,8 @@ import { createLogger } from './logger.ts';
 import { createNodeServer, type Tls } from './node-server.ts';
 import { noSuchRoute } from './not-found.ts';
 import { ClientGone } from './outgoing.ts';
+import { isEncrypted, type OpenShare, PortsFace } from './ports/ports-face.ts';
+import { PreviewNames } from './ports/preview-names.ts';
 import { answerClientError, explain, sendProblem, translate } from './problems.ts';
 import { answerAsync, prefersAsync } from './respond-async.ts';
 
@@ -63,6 +65,10 @@ export interface HttpServerOptions {
   /** Names and addresses that the server answers for beside loopback ones, without port. */
   readonly hosts?: readonly string[];
   readonly tls?: Tls;
+  /** The base of the names of previews, e.g. `https://previews.example.com`; those below `localhost` always work. */
+  readonly previews?: string;
+  /** Opens a port by the token of a share. */
+  readonly openShare: OpenShare;
   /** Told of every answer that the contract does not allow. Given, each answer is checked; meant for tests. */
   readonly onBreach?: (breach: string) => void;
   /** In place of the values in `limits.ts`; meant for tests. */
@@ -85,15 +91,28 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
     ...options.times,
   };
   const inFlight = new InFlight();
+  const isOurHost = createHostCheck(options.hosts ?? []);
+  const attempts = new FailedAttempts();
+  const names = new PreviewNames(options.previews);
+  const { useCases, authenticate, openShare } = options;
+  const logger = options.logger as FastifyBaseLogger;
+  const own = { useCases, authenticate, openShare, logger };
+  const ports = new PortsFace({ ...own, names, isOurHost, attempts, inFlight, newRequestId });
   const app = Fastify({
-    loggerInstance: options.logger as FastifyBaseLogger,
+    loggerInstance: logger,
     // Paths and queries are tenants' content, so requests are logged below, by their route.
     logController: new LogController({ disableRequestLogging: true }),
     exposeHeadRoutes: false,
     return503OnClosing: false,
     requestIdHeader: false,
     genReqId: newRequestId,
-    serverFactory: (listener) => createNodeServer(listener, options.tls),
+    serverFactory: (listener) =>
+      createNodeServer(listener, options.tls, {
+        shouldUpgrade: (request) => ports.takesUpgrade(request),
+        upgrade: (request, socket, head) => void ports.handleUpgrade(request, socket, head),
+        isForeign: (request) => ports.takes(request),
+        foreign: (request, response) => void ports.handle(request, response),
+      }),
     clientErrorHandler: answerClientError,
     frameworkErrors: (error, request, reply) => {
       answerError(app, options, error, request, reply as FastifyReply);
@@ -104,12 +123,12 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
   app.addContentTypeParser('*', (_request, _body, done) => done(null));
   app.decorateRequest('identity', null);
   app.decorateRequest('gone', null);
-  guardRequests(app, options, inFlight);
+  guardRequests(app, options, { inFlight, isOurHost, attempts });
   app.setErrorHandler((error, request, reply) => answerError(app, options, error, request, reply));
   app.setNotFoundHandler((request) => {
     throw noSuchRoute(request.raw.url ?? '');
   });
-  for (const name of ROUTE_NAMES) bindRoute(app, options, times, name);
+  for (const name of ROUTE_NAMES) bindRoute(app, options, { times, names }, name);
   closeInBoundedTime(app, inFlight, times.closeGraceMs);
   return app;
 }
@@ -119,9 +138,14 @@ function newRequestId(): string {
   return `req_${randomBytes(10).toString('hex')}`;
 }
 
-function guardRequests(app: FastifyInstance, options: HttpServerOptions, inFlight: InFlight): void {
-  const isOurHost = createHostCheck(options.hosts ?? []);
-  const attempts = new FailedAttempts();
+interface Guard {
+  readonly inFlight: InFlight;
+  readonly isOurHost: (host: string | undefined) => boolean;
+  readonly attempts: FailedAttempts;
+}
+
+function guardRequests(app: FastifyInstance, options: HttpServerOptions, guard: Guard): void {
+  const { inFlight, isOurHost, attempts } = guard;
   app.addHook('onRequest', async (request, reply) => {
     request.gone = inFlight.track(request.raw, reply.raw);
     logEnd(app, request, reply);
@@ -155,10 +179,21 @@ function logEnd(app: FastifyInstance, request: FastifyRequest, reply: FastifyRep
   });
 }
 
-function bindRoute<N extends RouteName>(app: FastifyInstance, options: HttpServerOptions, times: Times, name: N): void {
+function bindRoute<N extends RouteName>(
+  app: FastifyInstance,
+  options: HttpServerOptions,
+  { times, names }: { readonly times: Times; readonly names: PreviewNames },
+  name: N,
+): void {
   const route: Route = ROUTES[name];
   const server: CallServer = {
     version: options.version,
+    previewTemplate: (request) =>
+      names.template({
+        host: request.headers.host,
+        encrypted: isEncrypted(request),
+        loopback: isLoopback(hostNameIn(request.headers.host ?? '') ?? ''),
+      }),
     heartbeatMs: times.heartbeatMs,
     uploadIdleMs: times.uploadIdleMs,
     explain: (thrown, requestId) => explain(thrown, requestId, app.log),

@@ -16,6 +16,7 @@ const server = (tls?: Tls) =>
     useCases: new MemoryUseCases(),
     authenticate: () => IDENTITY,
     logger: createLogger({ level: 'silent' }),
+    openShare: async () => null,
     version: '0',
   });
 

@@ -38,6 +38,18 @@ export class NoTenants {
   deleteSchedule(): Promise<never> {
     return refuse();
   }
+  connectPort(): Promise<never> {
+    return refuse();
+  }
+  createShare(): Promise<never> {
+    return refuse();
+  }
+  listShares(): Promise<never> {
+    return refuse();
+  }
+  revokeShare(): Promise<never> {
+    return refuse();
+  }
   listProjects(): Promise<never> {
     return refuse();
   }

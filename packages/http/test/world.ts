@@ -30,6 +30,7 @@ export class World implements AsyncDisposable {
       useCases: world.useCases,
       authenticate: (token) => (token === KEY ? IDENTITY : null),
       logger: createLogger({ level: 'info', destination: { write: (line) => void world.log.push(line) } }),
+      openShare: async () => null,
       version: '0.1.0',
       onBreach: (breach) => world.breaches.push(breach),
       ...options,

@@ -42,6 +42,7 @@ export type {
   WriteOptions,
   WrittenFile,
 } from './files.ts';
+export type { Forwarded, ForwardOptions } from './forward.ts';
 export {
   type EventsOptions,
   events,
@@ -71,6 +72,7 @@ export {
   type Template,
   updateSnapshot,
 } from './platform.ts';
+export type { CreatedShare, Ports, Share, ShareOptions } from './ports.ts';
 export {
   type CreateOptions,
   ForkError,

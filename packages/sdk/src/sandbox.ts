@@ -31,6 +31,7 @@ import {
 import { type FileContent, Files } from './files.ts';
 import { type InputOptions, writeInput } from './input.ts';
 import { itemsOf, pagesOf } from './pages.ts';
+import { Ports } from './ports.ts';
 import { Schedules } from './schedules.ts';
 import { type CallOptions, type ConnectionOptions, Transport } from './transport.ts';
 
@@ -123,6 +124,7 @@ export class ForkError extends AggregateError {
 
 export class Sandbox implements AsyncDisposable {
   readonly files: Files;
+  readonly ports: Ports;
   /** Times at which it is woken again and again. */
   readonly schedules: Schedules;
   readonly #transport: Transport;
@@ -134,6 +136,7 @@ export class Sandbox implements AsyncDisposable {
     this.#fields = fields;
     this.#path = `/v1/sandboxes/${fields.id}`;
     this.files = new Files(transport, this.#path);
+    this.ports = new Ports(transport, fields.id);
     this.schedules = new Schedules(transport, this.#path);
   }
 

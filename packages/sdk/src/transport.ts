@@ -89,6 +89,28 @@ export class Transport {
     }
   }
 
+  /** One request as it is, with the key; whatever is answered is the result. */
+  async raw(path: string, init: RequestInit): Promise<Response> {
+    const headers = new Headers(init.headers);
+    for (const [name, value] of Object.entries(this.#credentials())) headers.set(name, value);
+    try {
+      return await this.#fetch(`${this.baseUrl}${path}`, { ...init, headers });
+    } catch (error) {
+      init.signal?.throwIfAborted();
+      throw unreachable(this.baseUrl, error);
+    }
+  }
+
+  /** What to ask for a connection of another protocol with. */
+  upgradeTo(path: string): { readonly url: URL; readonly headers: Readonly<Record<string, string>> } {
+    return { url: new URL(`${this.baseUrl}${path}`), headers: this.#credentials() };
+  }
+
+  #credentials(): Record<string, string> {
+    const project = this.#project === undefined ? {} : { 'x-space-project': this.#project };
+    return { authorization: `Bearer ${this.#apiKey}`, ...project };
+  }
+
   /** Throws when there was no answer and no other attempt should be made. */
   async #attempt(url: string, init: RequestInit, call: Call, attempt: number) {
     try {
@@ -112,9 +134,8 @@ export class Transport {
 
   #initOf(call: Call): RequestInit & { duplex?: 'half' } {
     const headers: Record<string, string> = {
-      authorization: `Bearer ${this.#apiKey}`,
+      ...this.#credentials(),
       'x-space-interim': '102',
-      ...(this.#project === undefined ? {} : { 'x-space-project': this.#project }),
       ...(call.method === 'GET' || call.bytes !== undefined ? {} : { 'idempotency-key': newKey() }),
       ...call.headers,
     };

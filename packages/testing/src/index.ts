@@ -55,6 +55,7 @@ export async function createTestPlatform({ programs }: TestPlatformOptions = {})
   const http = createHttpServer({
     useCases: control,
     authenticate: (token, project) => control.authenticate(token, project),
+    openShare: (token, preview) => control.openShare(token, preview),
     logger: createLogger({ level: 'silent' }),
     version: VERSION,
     onBreach: (breach) => breaches.push(breach),

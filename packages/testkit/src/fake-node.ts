@@ -149,7 +149,7 @@ export class FakeNode implements NodePort {
 
   /** Connections to its ports that are open. */
   connectionsOf(sandboxId: SandboxId): number {
-    return this.#life(sandboxId).ports.count;
+    return this.#sandboxes.get(sandboxId)?.life?.ports.count ?? 0;
   }
 
   /** Ends the VM as a crash does; the disk stays as it is. */

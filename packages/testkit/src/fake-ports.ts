@@ -69,7 +69,9 @@ class LoopbackConnection implements PortConnection {
   }
 
   reset(): void {
-    if (!this.#socket.destroyed) this.#socket.resetAndDestroy();
+    // Node resets no socket that has begun to end.
+    if (this.#socket.writableEnded) this.#socket.destroy();
+    else if (!this.#socket.destroyed) this.#socket.resetAndDestroy();
   }
 
   lose(reason: unknown): void {

@@ -12,6 +12,7 @@ import {
   type OrganisationId,
   type ProjectId,
   type SandboxId,
+  type ShareId,
   type SnapshotId,
 } from '@space/core';
 import { type Kysely, type Selectable, sql } from 'kysely';
@@ -76,6 +77,7 @@ export async function appendEvents(tx: Kysely<Tables>, events: readonly NewEvent
     snapshot_id: event.snapshotId,
     operation_id: event.operationId,
     api_key_id: event.apiKeyId,
+    share_id: event.shareId,
     operation: event.operation,
     outcome: event.outcome,
     error_code: event.errorCode,
@@ -104,6 +106,7 @@ function eventOf(row: Selectable<Tables['events']>): RecordedEvent {
     snapshotId: row.snapshot_id as SnapshotId | null,
     operationId: row.operation_id as OperationId | null,
     apiKeyId: row.api_key_id as ApiKeyId | null,
+    shareId: row.share_id as ShareId | null,
     operation: row.operation,
     outcome: row.outcome,
     errorCode: row.error_code,

@@ -20,6 +20,7 @@ import {
   type RecordedSnapshot,
   type Records,
   type ScheduleRecords,
+  type ShareRecords,
   type TenantRecords,
 } from '@space/control';
 import {
@@ -43,6 +44,7 @@ import { appendEvents, PostgresEvents } from './postgres-events.ts';
 import { doomSnapshots, dropSnapshots, PostgresHistory } from './postgres-history.ts';
 import { reserve } from './postgres-limits.ts';
 import { PostgresSchedules } from './postgres-schedules.ts';
+import { PostgresShares } from './postgres-shares.ts';
 import { PostgresTenants } from './postgres-tenants.ts';
 import { changesOf, operationOf, rowOfBy, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
 import type { Tables } from './schema.ts';
@@ -58,6 +60,7 @@ class PostgresRecords implements Records {
   readonly events: EventRecords;
   readonly schedules: ScheduleRecords;
   readonly history: HistoryRecords;
+  readonly shares: ShareRecords;
   readonly #db: Kysely<Tables>;
   readonly #load: Database['load'];
 
@@ -70,6 +73,7 @@ class PostgresRecords implements Records {
     this.events = new PostgresEvents(db);
     this.schedules = new PostgresSchedules(db);
     this.history = new PostgresHistory(db);
+    this.shares = new PostgresShares(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
@@ -229,7 +233,10 @@ class PostgresRecords implements Records {
       for (const point of end.points) if (await upsertSnapshot(tx, point)) taken.push(point);
       await appendEvents(tx, eventsOfEnd(sandboxOf(before), end, taken));
       await dropSnapshots(tx, end.dropped, end.at);
-      if (end.settled === 'deleted') await tx.deleteFrom('schedules').where('sandbox_id', '=', row.id).execute();
+      if (end.settled === 'deleted') {
+        await tx.deleteFrom('schedules').where('sandbox_id', '=', row.id).execute();
+        await tx.deleteFrom('shares').where('sandbox_id', '=', row.id).execute();
+      }
       await doomSnapshots(tx, end.doomed, end.at);
       // Read again: what was dropped may have been its head.
       return sandboxOf(await tx.selectFrom('sandboxes').selectAll().where('id', '=', row.id).executeTakeFirstOrThrow());

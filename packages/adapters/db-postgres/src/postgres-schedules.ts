@@ -23,15 +23,7 @@ export class PostgresSchedules implements ScheduleRecords {
     return translated(() =>
       this.#db.transaction().execute(async (tx) => {
         const { sandboxId } = schedule;
-        // Who adds at the same time waits, and so does the end of a delete.
-        const live = tx
-          .selectFrom('sandboxes')
-          .select('id')
-          .where('id', '=', sandboxId)
-          .where('settled', '<>', 'deleted');
-        if ((await live.forNoKeyUpdate().executeTakeFirst()) === undefined) {
-          throw new AppError('not_found', `There is no sandbox "${sandboxId}".`);
-        }
+        await lockLiveSandbox(tx, sandboxId);
         const own = tx.selectFrom('schedules').select('id').where('sandbox_id', '=', sandboxId);
         if ((await own.execute()).length >= max) {
           throw new AppError('limit_reached', { detail: `A sandbox may have ${max} schedules.`, facts: { max } });
@@ -153,6 +145,13 @@ export class PostgresSchedules implements ScheduleRecords {
       return (await own.orderBy('claimed_at', 'desc').orderBy('id', 'desc').execute()).map(runOf);
     });
   }
+}
+
+/** Who adds to the sandbox at the same time waits, and so does the end of a delete. Throws `not_found`. */
+export async function lockLiveSandbox(tx: Transaction<Tables>, id: SandboxId): Promise<void> {
+  const live = tx.selectFrom('sandboxes').select('id').where('id', '=', id).where('settled', '<>', 'deleted');
+  if ((await live.forNoKeyUpdate().executeTakeFirst()) !== undefined) return;
+  throw new AppError('not_found', `There is no sandbox "${id}".`);
 }
 
 async function dropOldRuns(tx: Transaction<Tables>, scheduleId: ScheduleId): Promise<void> {

@@ -1,4 +1,11 @@
-import { callsSuite, historySuite, recordsSuite, schedulesSuite, tenantsSuite } from '@space/control/testing';
+import {
+  callsSuite,
+  historySuite,
+  recordsSuite,
+  schedulesSuite,
+  sharesSuite,
+  tenantsSuite,
+} from '@space/control/testing';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import { sql } from 'kysely';
 import { afterAll, beforeAll } from 'vitest';
@@ -24,7 +31,7 @@ afterAll(async () => {
 }, 60_000);
 
 const open = async () => {
-  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points`.execute(
+  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares`.execute(
     database.db,
   );
   await sql`update event_floor set tx = 0, number = 0`.execute(database.db);
@@ -39,3 +46,4 @@ tenantsSuite('in PostgreSQL', open);
 callsSuite('in PostgreSQL', open);
 schedulesSuite('in PostgreSQL', open);
 historySuite('in PostgreSQL', open);
+sharesSuite('in PostgreSQL', open);

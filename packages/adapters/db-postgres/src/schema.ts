@@ -164,6 +164,7 @@ interface EventTable {
   snapshot_id: string | null;
   operation_id: string | null;
   api_key_id: string | null;
+  share_id: string | null;
   operation: Operation | null;
   outcome: Outcome | null;
   error_code: ErrorCode | null;
@@ -205,6 +206,18 @@ interface DoomedPointTable {
   not_before: Date;
 }
 
+interface ShareTable {
+  id: string;
+  project_id: string;
+  sandbox_id: string;
+  port: number;
+  name: string | null;
+  sha256: Buffer;
+  created_by: string;
+  created_at: Date;
+  expires_at: Date;
+}
+
 export interface Tables {
   sandboxes: SandboxTable;
   snapshots: SnapshotTable;
@@ -219,6 +232,7 @@ export interface Tables {
   projects: ProjectTable;
   schedules: ScheduleTable;
   schedule_runs: ScheduleRunTable;
+  shares: ShareTable;
 }
 
 export type SandboxRow = Selectable<SandboxTable>;
@@ -549,6 +563,26 @@ export const MIGRATIONS: Record<string, Migration> = {
           drop constraint sandboxes_settled_check,
           add constraint sandboxes_settled_check
             check (settled in ('absent', 'running', 'out_of_space', 'paused', 'crashed', 'deleted'))`.execute(db);
+    },
+  },
+  '0014_shares': {
+    async up(db) {
+      await sql`
+        create table shares (
+          id text collate "C" primary key,
+          project_id text not null references projects (id),
+          sandbox_id text not null references sandboxes (id),
+          port integer not null check (port between 1 and 65535),
+          name text,
+          sha256 bytea not null,
+          created_by text not null,
+          created_at timestamptz(3) not null,
+          expires_at timestamptz(3) not null
+        )`.execute(db);
+      await sql`create unique index shares_sha256 on shares (sha256)`.execute(db);
+      await sql`create index shares_sandbox on shares (sandbox_id, created_at, id)`.execute(db);
+      await sql`create index shares_expiry on shares (expires_at)`.execute(db);
+      await sql`alter table events add column share_id text`.execute(db);
     },
   },
 };

@@ -2,7 +2,7 @@
 import { OPERATIONS } from '@space/core';
 import { z } from 'zod';
 import { PROBLEM_CODES } from '../problem-codes.ts';
-import { apiKeyId, operationId, sandboxId, snapshotId, timestamp } from './fields.ts';
+import { apiKeyId, operationId, sandboxId, shareId, snapshotId, timestamp } from './fields.ts';
 import { operationState } from './operation.ts';
 import { errorEvent } from './problem.ts';
 
@@ -39,11 +39,14 @@ export const platformEvent = z
         'snapshot.skipped',
         'operation.ended',
         'key.revoked',
+        'share.created',
+        'share.revoked',
       ]),
       at: timestamp,
       sandboxId: of(sandboxId),
       snapshotId: of(snapshotId),
       apiKeyId: of(apiKeyId),
+      shareId: of(shareId),
       operationId: of(operationId),
       operation: of(z.enum(OPERATIONS)),
       state: of(operationState),

@@ -62,6 +62,7 @@ export const operationId = idOf('operation', 'opn').meta({ description: 'Id of a
 export const scheduleId = idOf('schedule', 'sch').meta({ description: 'Id of a schedule.' });
 export const runId = idOf('run', 'run').meta({ description: 'Id of a run of a schedule.' });
 export const auditId = idOf('audit', 'aud').meta({ description: 'Id of a record of the audit.' });
+export const shareId = idOf('share', 'shr').meta({ description: 'Id of a share; not its token.' });
 export const apiKeyId = idOf('apiKey', 'key').meta({ description: 'Id of an API key; not the key itself.' });
 
 /** Starts with a letter and has no underscore, so that no name looks like an id. */

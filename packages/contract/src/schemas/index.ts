@@ -7,6 +7,7 @@ export * from './files.ts';
 export * from './metrics.ts';
 export * from './operation.ts';
 export * from './platform.ts';
+export * from './ports.ts';
 export * from './problem.ts';
 export * from './sandbox.ts';
 export * from './schedule.ts';

@@ -25,6 +25,11 @@ export const capabilities = z
       diskMib: steppedRange,
       forkCount: range,
     }),
+    previews: z.strictObject({ url: z.string().nullable() }).meta({
+      description:
+        'The URL of a port of a sandbox, with `{port}` and `{sandbox}` (the id with a dash for its underscore) in it; ' +
+        'null where previews have no host names.',
+    }),
     memory: z.strictObject({ totalMib: bytes, promisedMib: bytes }),
     vaults: z.array(
       z.strictObject({ name: z.string(), totalBytes: bytes, availableBytes: bytes, encrypted: z.boolean() }),

@@ -1,0 +1,48 @@
+/**
+ * The names of previews: `3000-sbx-0123456789abcdef.localhost` is port 3000 of that sandbox. Each port of each sandbox so has
+ * an origin of its own, apart from that of the API. Below `localhost` browsers and curl need no set-up.
+ */
+import { hostnameOf, parseId, type SandboxId } from '@space/core';
+import { hostNameIn } from '../hosts.ts';
+
+export interface Preview {
+  readonly sandboxId: SandboxId;
+  readonly port: number;
+}
+
+const LABEL = /^([1-9][0-9]{0,4})-sbx-([0-9a-z]{16})$/;
+const MAX_PORT = 65_535;
+const LOCAL = 'localhost';
+
+/** The base of the names, where it is not `localhost`, e.g. `https://previews.example.com`. */
+export class PreviewNames {
+  readonly #base: URL | undefined;
+
+  constructor(base: string | undefined) {
+    this.#base = base === undefined ? undefined : new URL(base);
+  }
+
+  /** What a Host header means; undefined: no preview. */
+  previewIn(host: string | undefined): Preview | undefined {
+    const name = host === undefined ? undefined : hostNameIn(host);
+    const dot = name?.indexOf('.') ?? -1;
+    if (name === undefined || dot < 0) return undefined;
+    const domain = name.slice(dot + 1);
+    if (domain !== LOCAL && domain !== this.#base?.hostname) return undefined;
+    const [, port, letters] = LABEL.exec(name.slice(0, dot)) ?? [];
+    const sandboxId = parseId('sandbox', `sbx_${letters}`);
+    return sandboxId === undefined || Number(port) > MAX_PORT ? undefined : { sandboxId, port: Number(port) };
+  }
+
+  /** With `{port}` and `{sandbox}` in it; null when who calls by that address can reach no preview by name. */
+  template(reachedBy: { readonly host: string | undefined; readonly encrypted: boolean; readonly loopback: boolean }) {
+    if (this.#base !== undefined) return `${this.#base.protocol}//{port}-{sandbox}.${this.#base.host}`;
+    if (!reachedBy.loopback || reachedBy.host === undefined) return null;
+    const port = /:[0-9]{1,5}$/.exec(reachedBy.host)?.[0] ?? '';
+    return `${reachedBy.encrypted ? 'https' : 'http'}://{port}-{sandbox}.${LOCAL}${port}`;
+  }
+}
+
+export function previewUrl(template: string | null, { sandboxId, port }: Preview): string | null {
+  return template?.replace('{port}', String(port)).replace('{sandbox}', hostnameOf(sandboxId)) ?? null;
+}
