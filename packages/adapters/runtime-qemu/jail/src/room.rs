@@ -29,8 +29,9 @@ pub fn enter(plan: &Plan) -> Result<()> {
     unsafe { libc::umask(0o077) };
     // Nothing that is mounted here shows outside, or the other way round.
     mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE, None)?;
-    // Any folder will do: it is covered in this namespace only.
-    let root = std::env::current_dir()?;
+    // Any folder will do: it is covered in this namespace only. Found from itself: a folder above may be renamed meanwhile.
+    let here = std::env::current_dir()?;
+    let root = Path::new("..").join(here.file_name().unwrap_or_default());
     mount(Some(Path::new("tmpfs")), &root, Some("tmpfs"), NOTHING_SPECIAL, Some("size=64k,nr_inodes=64,mode=755"))?;
     furnish(plan, &root)?;
     make_root(&root)
