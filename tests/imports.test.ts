@@ -27,6 +27,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   '@space/root-helper': ['@space/core'],
   '@space/runtime-qemu': ['@space/core', '@space/root-helper'],
   '@space/store-btrfs': ['@space/core', '@space/root-helper'],
+  '@space/traces-otel': ['@space/core'],
   '@space/db-postgres': ['@space/core', '@space/control'],
 };
 

@@ -19,6 +19,16 @@ describe('configuration', () => {
     expect(configFrom(['--help'], {})).toBeNull();
   });
 
+  it('traces when an address is given, by flag or by the standard variables, and not when they are switched off', () => {
+    const traces = (argv: string[], env: NodeJS.ProcessEnv = {}) => configFrom(argv, env)?.traces;
+    const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' };
+    expect(traces([])).toBeUndefined();
+    expect(traces(['--otlp', 'http://127.0.0.1:4318'])).toEqual({ url: 'http://127.0.0.1:4318' });
+    expect(traces([], endpoint)).toEqual({ url: undefined });
+    expect(traces([], { ...endpoint, OTEL_SDK_DISABLED: 'true' })).toBeUndefined();
+    expect(traces([], { ...endpoint, OTEL_TRACES_EXPORTER: 'none' })).toBeUndefined();
+  });
+
   it.each([
     [['--listen', '0.0.0.0:7070'], 'without TLS'],
     [['--listen', 'nonsense'], 'HOST:PORT'],
@@ -32,6 +42,7 @@ describe('configuration', () => {
     [['--log-level', 'loud'], 'debug, info'],
     [['--previews', 'previews.example.com'], 'URL without a path'],
     [['--previews', 'https://example.com/x'], 'URL without a path'],
+    [['--otlp', '127.0.0.1:4318'], 'http://127.0.0.1:4318'],
     [['--what'], 'what'],
   ])('refuses %j with a sentence', (argv, text) => {
     expect(() => configFrom(argv, {})).toThrow(ConfigError);

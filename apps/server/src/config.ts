@@ -36,6 +36,8 @@ export interface Config {
   readonly newKey: boolean;
   /** User ids for VMMs, one for each that runs; nothing else on the machine may use them. */
   readonly vmmUids: { readonly first: number; readonly count: number };
+  /** Where traces go; `url` undefined: where OTEL_EXPORTER_OTLP_* say. Left out: nobody asked for traces. */
+  readonly traces?: { readonly url: string | undefined };
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent';
 }
 
@@ -51,6 +53,7 @@ export const USAGE = `Usage: space up [OPTION…]      (or: npm start -- [OPTION
   --tls-cert FILE, --tls-key FILE                          SPACE_TLS_CERT, SPACE_TLS_KEY
   --host NAME            a name to be addressed by (again for more)
   --previews URL         what names of previews end in     SPACE_PREVIEWS      localhost, for callers on this machine
+  --otlp URL             where to send traces (OTLP/HTTP)  OTEL_EXPORTER_OTLP_ENDPOINT  nowhere
   --log-level LEVEL      debug, info, warn, error, silent  SPACE_LOG           error
   --new-key              print a new API key at this start (the first start always does)
   --help
@@ -93,6 +96,7 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     ...(tls === undefined ? {} : { tls }),
     hosts: values.host ?? [],
     ...previewsFrom(values.previews ?? env['SPACE_PREVIEWS']),
+    ...tracesFrom(values.otlp, env),
     memoryMib: wholeNumber('--memory', pick(values.memory, 'SPACE_MEMORY_MIB', `${defaultMemoryMib()}`), 256),
     newKey: values['new-key'] === true,
     logLevel: levelFrom(pick(values['log-level'], 'SPACE_LOG', 'error')),
@@ -127,6 +131,7 @@ function parse(argv: readonly string[]) {
         'tls-key': { type: 'string' },
         host: { type: 'string', multiple: true },
         previews: { type: 'string' },
+        otlp: { type: 'string' },
         'log-level': { type: 'string' },
         'new-key': { type: 'boolean' },
         help: { type: 'boolean', short: 'h' },
@@ -180,6 +185,16 @@ function tlsFrom(cert: string | undefined, key: string | undefined): Config['tls
   if (cert === undefined && key === undefined) return undefined;
   if (cert === undefined || key === undefined) throw new ConfigError('--tls-cert and --tls-key are needed together.');
   return { cert: fileOf('--tls-cert', cert), key: fileOf('--tls-key', key) };
+}
+
+/** As OpenTelemetry's specification has it: an address asks for traces, unless they are switched off. */
+function tracesFrom(url: string | undefined, env: NodeJS.ProcessEnv): Pick<Config, 'traces'> {
+  if (url !== undefined && !/^https?:\/\//.test(url)) {
+    throw new ConfigError(`--otlp is "${url}"; it must be a URL like http://127.0.0.1:4318.`);
+  }
+  const isOff = env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true' || env['OTEL_TRACES_EXPORTER'] === 'none';
+  const isAsked = url ?? env['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'] ?? env['OTEL_EXPORTER_OTLP_ENDPOINT'];
+  return isAsked === undefined || isAsked === '' || isOff ? {} : { traces: { url } };
 }
 
 function fileOf(flag: string, path: string): string {

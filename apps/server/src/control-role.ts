@@ -6,6 +6,7 @@ import { Closers } from './closers.ts';
 import { type OpenControl, openControl } from './open-control.ts';
 import { gatewaySocketOf, nodeSocketOf } from './places.ts';
 import { LISTENER_FD, type Role, type Welcome } from './role-messages.ts';
+import { type LoadedTraces, loadTraces, openTracing } from './tracing.ts';
 
 /** How long one that takes the place of another waits for the node before it answers without it. */
 const NODE_WAIT_MS = 10_000;
@@ -13,13 +14,19 @@ const NODE_WAIT_MS = 10_000;
 export function controlRole(): Role {
   const closers = new Closers();
   let opened: OpenControl | null = null;
+  let traces: LoadedTraces | null = null;
   return {
-    prepare: loadFramework,
+    async prepare(traced) {
+      await loadFramework();
+      traces = await loadTraces(traced);
+    },
     async begin({ config, first }, say, stopped) {
       const logger = createLogger({ name: 'control', level: config.logLevel });
+      const tracing = openTracing(traces, config, closers);
       const node = closers.add(
         connectNode({
           socketPath: nodeSocketOf(config),
+          ...tracing,
           onUp: () => logger.info({}, 'the node answers'),
           onDown: (err) => logger.warn({ err }, 'the node does not answer'),
         }),
@@ -41,6 +48,7 @@ export function controlRole(): Role {
           listen: { host: config.listen.host, fd: LISTENER_FD },
           databaseUser,
           nodeUp,
+          tracing,
           logger,
           report: (text) => say({ kind: 'step', text }),
         }),

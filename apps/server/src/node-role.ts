@@ -4,21 +4,27 @@ import { createLogger } from '@space/http/logger';
 import { type Service, serveNode } from '@space/link';
 import type { Node } from '@space/node';
 import { connectHelper, helperSocket, type RootHelper } from '@space/root-helper';
+import { Closers } from './closers.ts';
 import { leaveNode, openNode } from './open-node.ts';
 import { helperFolderOf, nodeSocketOf } from './places.ts';
 import type { Role } from './role-messages.ts';
+import { type LoadedTraces, loadTraces, openTracing } from './tracing.ts';
 
 export function nodeRole(): Role {
   let assets: Assets;
+  let traces: LoadedTraces | null = null;
+  const closers = new Closers();
   let helper: RootHelper | null = null;
   let node: Node | null = null;
   let service: Service | null = null;
   return {
-    async prepare() {
+    async prepare(traced) {
       assets = await loadAssets();
+      traces = await loadTraces(traced);
     },
     async begin({ config }, say) {
       const logger = createLogger({ name: 'node', level: config.logLevel });
+      const tracing = openTracing(traces, config, closers);
       helper = await connectHelper(helperSocket(helperFolderOf(config)));
       node = await openNode({
         config,
@@ -26,10 +32,12 @@ export function nodeRole(): Role {
         helper,
         report: (text) => say({ kind: 'step', text }),
         onWarning: (message) => logger.warn(message),
+        tracing,
       });
       service = await serveNode({
         node,
         socketPath: nodeSocketOf(config),
+        ...tracing,
         onUnexpected: (err, method) => logger.error({ err, method }, 'a call failed unexpectedly'),
       });
       say({ kind: 'ready', welcome: null });
@@ -38,6 +46,7 @@ export function nodeRole(): Role {
       await service?.close();
       if (node !== null) await leaveNode(node);
       helper?.close();
+      await closers.closeAll();
     },
   };
 }

@@ -8,8 +8,7 @@ import { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import { type PausedAll, pauseAll } from './pause-all.ts';
 import { databaseDirOf, databaseSocketDirOf } from './places.ts';
-
-const VERSION = '0.1.0';
+import { type Tracing, VERSION } from './tracing.ts';
 
 export type ControlConfig = Pick<Config, 'dataDir' | 'runDir' | 'databaseUrl' | 'tls' | 'hosts' | 'previews'>;
 
@@ -23,6 +22,7 @@ export interface OpenControlOptions {
   readonly logger: ReturnType<typeof createLogger>;
   /** Settles when the node answers, or need not be waited for any longer. */
   readonly nodeUp: Promise<void>;
+  readonly tracing: Tracing;
   readonly report: (step: string) => void;
 }
 
@@ -50,10 +50,12 @@ export async function openControl(options: OpenControlOptions): Promise<OpenCont
 }
 
 async function compose(options: OpenControlOptions, closers: Closers): Promise<OpenControl> {
-  const { config, node, gateway, logger, report } = options;
+  const { config, node, gateway, logger, report, tracing } = options;
   report('starting the database');
   const records = await openRecords(options, closers);
-  const control = closers.add(createControl({ node, records, clock, chance, logger }, gateway), (open) => open.close());
+  const control = closers.add(createControl({ node, records, clock, chance, logger, ...tracing }, gateway), (open) =>
+    open.close(),
+  );
   await options.nodeUp;
   report('reconciling');
   await control.start();
@@ -64,6 +66,7 @@ async function compose(options: OpenControlOptions, closers: Closers): Promise<O
       openShare: (token, target) => control.openShare(token, target),
       logger,
       version: VERSION,
+      ...tracing,
       hosts: config.hosts,
       ...(config.previews === undefined ? {} : { previews: config.previews }),
       ...(config.tls === undefined ? {} : { tls: config.tls }),

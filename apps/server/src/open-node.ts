@@ -11,6 +11,7 @@ import { chance, clock } from './clock.ts';
 import type { Config } from './config.ts';
 import { vmmBuild } from './helper-config.ts';
 import { livesFolderOf, nodeFolderOf, probeFolderOf, vaultFolderOf } from './places.ts';
+import type { Tracing } from './tracing.ts';
 
 export type NodeConfig = Pick<Config, 'dataDir' | 'runDir' | 'vault' | 'memoryMib'>;
 
@@ -22,6 +23,7 @@ export interface OpenNodeOptions {
   /** Told what is being done; the first start of a machine probes KVM, which takes up to ten seconds. */
   readonly report: (step: string) => void;
   readonly onWarning: (message: string) => void;
+  readonly tracing: Tracing;
 }
 
 /** Takes up what runs already. When it fails, nothing stays mounted but what running sandboxes need. */
@@ -51,7 +53,7 @@ export async function leaveNode(node: Node): Promise<void> {
 
 async function openOn(
   vault: Vault,
-  { config, assets, helper, onWarning }: Omit<OpenNodeOptions, 'report'>,
+  { config, assets, helper, onWarning, tracing }: Omit<OpenNodeOptions, 'report'>,
 ): Promise<Node> {
   const { vmm, kernel, initramfs, templates } = assets;
   const { launcher } = assets.jail;
@@ -71,6 +73,7 @@ async function openOn(
     chance,
     memoryMib: config.memoryMib,
     limits: SIZE_LIMITS,
+    ...tracing,
     facts: { runtime: 'qemu', accelerator, vmmVersion: vmm.version, jail: runtime.jail, encrypted: false },
   });
   try {

@@ -15,6 +15,7 @@ import { helperConfig } from './helper-config.ts';
 import { openControl } from './open-control.ts';
 import { leaveNode, openNode } from './open-node.ts';
 import { lockFileOf, makeFolders } from './places.ts';
+import { loadTraces, openTracing } from './tracing.ts';
 import { findUsers, ROOT } from './users.ts';
 
 export interface Platform {
@@ -48,13 +49,14 @@ async function compose(config: Config, report: (step: string) => void, closers: 
   await makeFolders(config, users);
   closers.add(await lockData(lockFileOf(config)), (lock) => lock.close());
   const assets = await loadAssets();
+  const tracing = openTracing(await loadTraces(config.traces !== undefined), config, closers);
   const onWarning = (message: string) => logger.warn(message);
   const helperProcess = closers.add(
     await startHelper({ program: assets.helper.program, config: helperConfig(config, assets, users.node), onWarning }),
     (running) => running.close(),
   );
   const helper = closers.add(await connectHelper(helperProcess.socketPath), async (connected) => connected.close());
-  const node = await openNode({ config, assets, helper, report, onWarning });
+  const node = await openNode({ config, assets, helper, report, onWarning, tracing });
   let closeNode = leaveNode;
   closers.add(node, (open) => closeNode(open));
   const { url, control, createApiKey } = closers.add(
@@ -66,6 +68,7 @@ async function compose(config: Config, report: (step: string) => void, closers: 
       databaseUser: users.control.name,
       logger,
       nodeUp: Promise.resolve(),
+      tracing,
       report,
     }),
     (open) => open.close(),

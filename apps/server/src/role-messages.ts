@@ -8,7 +8,7 @@ import type { PausedAll } from './pause-all.ts';
 /** What control inherits beside the three descriptors of every process, the channel (3) and the lock (4). */
 export const LISTENER_FD = 5;
 
-export type RoleConfig = NodeConfig & ControlConfig & Pick<Config, 'logLevel' | 'newKey' | 'listen'>;
+export type RoleConfig = NodeConfig & ControlConfig & Pick<Config, 'logLevel' | 'newKey' | 'listen' | 'traces'>;
 
 export type ToRole =
   /** `first`: the start of the whole platform, which fails as one; else the process takes the place of one that died. */
@@ -34,7 +34,7 @@ export interface Welcome {
 /** One kind of process of the platform. */
 export interface Role {
   /** Done as root, before anything is read from anybody. */
-  readonly prepare?: () => Promise<void>;
+  readonly prepare?: (traced: boolean) => Promise<void>;
   /** Until it is ready; `stopped` aborts when it is to end before. */
   begin(
     begin: Extract<ToRole, { kind: 'begin' }>,

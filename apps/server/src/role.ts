@@ -1,5 +1,5 @@
 /**
- * One process of the platform, started by the supervisor: `role.ts NAME UID GID`. It loads its code as root, becomes its
+ * One process of the platform, started by the supervisor: `role.ts NAME UID GID [traced]`. It loads its code as root, becomes its
  * user, and only then reads anything. When the supervisor is gone it ends at once, as if it had been killed: what it did is
  * taken up by the next start.
  */
@@ -14,14 +14,14 @@ const LOAD: Readonly<Record<RoleName, () => Promise<Role>>> = {
   gateway: async () => (await import('./gateway-role.ts')).gatewayRole(),
 };
 
-const [name, uid, gid] = parseArgs({ allowPositionals: true }).positionals;
+const [name, uid, gid, traced] = parseArgs({ allowPositionals: true }).positionals;
 const known = ROLES.find((role) => role === name);
 if (known === undefined || process.send === undefined) throw new Error('This program is started by the supervisor.');
 process.on('disconnect', () => process.exit(1));
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
 
 const role = await LOAD[known]();
-await role.prepare?.();
+await role.prepare?.(traced !== undefined);
 becomeUser({ uid: Number(uid), gid: Number(gid) });
 
 const say = (message: FromRole): void => {

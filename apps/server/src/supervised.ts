@@ -133,9 +133,10 @@ export class Supervised {
   async #begin(first: boolean) {
     const { name, user, config, openDescriptors } = this.#options;
     const { descriptors, close } = await openDescriptors();
+    const traced = config.traces === undefined ? [] : ['traced'];
     const child = spawn(
       'setpriv',
-      ['--no-new-privs', '--', process.execPath, PROGRAM, name, `${user.uid}`, `${user.gid}`],
+      ['--no-new-privs', '--', process.execPath, PROGRAM, name, `${user.uid}`, `${user.gid}`, ...traced],
       {
         // A session of its own, so that the terminal's Ctrl-C is for the supervisor alone.
         detached: true,

@@ -19,6 +19,7 @@ import {
   asAppError,
   type Command,
   decide,
+  NO_TRACES,
   newId,
   type Operation,
   type OperationId,
@@ -240,7 +241,14 @@ export class Driver {
     const { operation, operationId } = begun;
     if (operation === null || operationId === null) throw new Error('an operation that begins is in flight');
     const ours: Begun = { ...begun, operation, operationId };
-    const ended = this.#actAndEnd(ours, plan, run).finally(() => this.#inFlight.delete(operationId));
+    const span = {
+      name: `operation ${operation}`,
+      attributes: { 'space.sandbox': begun.id, 'space.operation': operationId },
+    };
+    const tracer = this.#ports.tracer ?? NO_TRACES;
+    const ended = tracer
+      .span(span, () => this.#actAndEnd(ours, plan, run))
+      .finally(() => this.#inFlight.delete(operationId));
     ended.catch(() => undefined);
     this.#inFlight.set(operationId, { sandboxId: begun.id, ended });
     return ended;

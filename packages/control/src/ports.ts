@@ -1,5 +1,5 @@
 /** What control stands on. All of it is given: no module here makes its own time, chance or connection. */
-import type { Chance, Clock, NodePort } from '@space/core';
+import type { Chance, Clock, NodePort, Tracer } from '@space/core';
 import type { Records } from './records.ts';
 
 /** The four methods of pino that are used here. */
@@ -16,4 +16,6 @@ export interface ControlPorts {
   readonly clock: Clock;
   readonly chance: Chance;
   readonly logger: Logger;
+  /** Left out: nobody asked for traces. */
+  readonly tracer?: Tracer;
 }

@@ -17,6 +17,7 @@ export * from './ports/guest-files.ts';
 export * from './ports/node.ts';
 export * from './ports/port-connection.ts';
 export * from './ports/runtime.ts';
+export * from './ports/tracer.ts';
 export * from './ports/vault.ts';
 export * from './retention.ts';
 export * from './schedule.ts';

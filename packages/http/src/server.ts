@@ -16,10 +16,19 @@ import {
   type Route,
   type RouteName,
   schemas,
+  toProblem,
   type UseCases,
   VERSION_HEADER_NAME,
 } from '@space/contract';
-import { type ApiKeyId, DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
+import {
+  type ApiKeyId,
+  DEFAULT_ORGANISATION,
+  DEFAULT_PROJECT,
+  NO_TRACES,
+  type SpanAttributes,
+  type SpanStart,
+  type Tracer,
+} from '@space/core';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -69,6 +78,8 @@ export interface HttpServerOptions {
   readonly previews?: string;
   /** Opens a port by the token of a share. */
   readonly openShare: OpenShare;
+  /** Left out: nobody asked for traces. */
+  readonly tracer?: Tracer;
   /** Told of every answer that the contract does not allow. Given, each answer is checked; meant for tests. */
   readonly onBreach?: (breach: string) => void;
   /** In place of the values in `limits.ts`; meant for tests. */
@@ -203,20 +214,46 @@ function bindRoute<N extends RouteName>(
     method: route.method,
     url: route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
     config: { routeName: name },
-    handler: async (request, reply) => {
-      checkBodyIsWanted(route, request.raw);
-      const input = (await readInput(route, request.raw, request.params)) as Call<N>['input'];
-      const caller = callerOf(request);
-      const { useCases } = options;
-      const call: Call<N> = { useCases, caller, input, request: request.raw, response: reply.raw, server };
-      const stopInterim = startInterim(call, times.interimMs);
-      try {
-        return await answer(name, call, reply);
-      } finally {
-        stopInterim();
-      }
-    },
+    handler: (request, reply) =>
+      (options.tracer ?? NO_TRACES).span(spanOf(name, request), async (note) => {
+        try {
+          const answered = await handle(request, reply);
+          note(statusNote(reply.raw.headersSent ? reply.raw.statusCode : reply.statusCode));
+          return answered;
+        } catch (thrown) {
+          note(statusNote(toProblem(thrown, request.id).status));
+          throw thrown;
+        }
+      }),
   });
+
+  async function handle(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    checkBodyIsWanted(route, request.raw);
+    const input = (await readInput(route, request.raw, request.params)) as Call<N>['input'];
+    const caller = callerOf(request);
+    const { useCases } = options;
+    const call: Call<N> = { useCases, caller, input, request: request.raw, response: reply.raw, server };
+    const stopInterim = startInterim(call, times.interimMs);
+    try {
+      return await answer(name, call, reply);
+    } finally {
+      stopInterim();
+    }
+  }
+}
+
+function statusNote(status: number): SpanAttributes {
+  return { 'http.response.status_code': status };
+}
+
+function spanOf(name: RouteName, { headers, id }: FastifyRequest): SpanStart {
+  const { method, path } = ROUTES[name];
+  const { traceparent } = headers;
+  return {
+    name,
+    attributes: { 'http.request.method': method, 'http.route': path, 'space.request': id },
+    traceparent: typeof traceparent === 'string' ? traceparent : undefined,
+  };
 }
 
 async function answer<N extends RouteName>(name: N, call: Call<N>, reply: FastifyReply): Promise<FastifyReply> {

@@ -38,6 +38,8 @@ export interface CallHead {
   readonly method: string;
   /** Without signal and body. */
   readonly args: readonly unknown[];
+  /** The span that it is a part of, where there are traces. */
+  readonly traceparent?: string;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: methods of any port are called by what the table says of them.

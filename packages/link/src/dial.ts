@@ -14,6 +14,7 @@ export interface Peer {
   readonly unreachable: (cause: unknown) => AppError;
   /** The error of a call that was cut: what it did is not known. */
   readonly lost: (cause: unknown) => AppError;
+  readonly traceparent?: (() => string | undefined) | undefined;
 }
 
 export class Dialer {
@@ -227,7 +228,11 @@ class Exchange {
   async call(method: string, args: readonly unknown[]): Promise<void> {
     await this.#connected;
     this.#begun = true;
-    await this.line.send(FRAME.call, packValue({ method, args }));
+    const traceparent = this.#peer.traceparent?.();
+    await this.line.send(
+      FRAME.call,
+      packValue({ method, args, ...(traceparent === undefined ? {} : { traceparent }) }),
+    );
   }
 
   /** The next frame of one of the kinds; throws the failure that came in its place. */

@@ -10,7 +10,7 @@
  * `link_lost`: what it did is to be found out.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, type LifeEnd, type NodePort, type SpaceNews } from '@space/core';
+import { AppError, type LifeEnd, type NodePort, type SpaceNews, type Tracer } from '@space/core';
 import { Dialer } from './dial.ts';
 import { NODE_CALLS, type NodeCall } from './node-calls.ts';
 import { type News, SIGN_OF_LIFE_MS } from './serve-node.ts';
@@ -31,6 +31,7 @@ export interface ConnectNodeOptions {
   readonly socketPath: string;
   readonly onUp?: () => void;
   readonly onDown?: (cause: unknown) => void;
+  readonly tracer?: Tracer;
   /** In place of the time after which silence is the end; for tests. */
   readonly silenceMs?: number;
 }
@@ -41,6 +42,7 @@ export function connectNode(options: ConnectNodeOptions): RemoteNode {
     socketPath: options.socketPath,
     unreachable: (cause) => new AppError('node_unavailable', 'The node does not answer now.', { cause }),
     lost: (cause) => new AppError('link_lost', 'The node ended during the call; its sandboxes run on.', { cause }),
+    traceparent: options.tracer?.traceparent,
   });
   const calls = Object.fromEntries(
     Object.entries(NODE_CALLS).map(([name, kind]) => [name, dialer.method(name, kind)]),

@@ -1,5 +1,5 @@
 /** A node, served to the process that gives it orders. */
-import { AppError, type LifeEnd, type NodePort, type SpaceNews } from '@space/core';
+import { AppError, type LifeEnd, type NodePort, type SpaceNews, type Tracer } from '@space/core';
 import type { Method } from './calls.ts';
 import { checkNodeArgs, NODE_CALLS, type NodeCall, SERVED_CALLS } from './node-calls.ts';
 import { type Service, serveCalls } from './serve.ts';
@@ -19,9 +19,10 @@ export interface ServeNodeOptions {
   /** Whoever may write to it gives orders: it lies in a folder that only the owner and the group may enter. */
   readonly socketPath: string;
   readonly onUnexpected: (thrown: unknown, method: string) => void;
+  readonly tracer?: Tracer;
 }
 
-export function serveNode({ node, socketPath, onUnexpected }: ServeNodeOptions): Promise<Service> {
+export function serveNode({ node, socketPath, onUnexpected, tracer }: ServeNodeOptions): Promise<Service> {
   const calls = Object.keys(NODE_CALLS) as NodeCall[];
   const methods: Record<string, Method> = { news: (signal: AbortSignal) => tellNews(node, signal) };
   for (const name of calls) methods[name] = (...args) => (node[name] as Method)(...args);
@@ -31,6 +32,7 @@ export function serveNode({ node, socketPath, onUnexpected }: ServeNodeOptions):
     methods,
     check: checkNodeArgs,
     onUnexpected,
+    tracer,
   });
 }
 

@@ -1,7 +1,7 @@
 /** The side that answers: takes lines, and carries out one call on each. */
 import { chmod, rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
-import { AppError, type PortConnection } from '@space/core';
+import { AppError, type PortConnection, type Tracer } from '@space/core';
 import { receiveBody, sendBody } from './bodies.ts';
 import type { CallHead, CallKind, Calls, Method } from './calls.ts';
 import { describeFailure } from './failure.ts';
@@ -22,6 +22,8 @@ export interface ServedCalls {
   readonly check?: (method: string, args: readonly unknown[]) => void;
   /** Told of errors that are no part of the catalogue. */
   readonly onUnexpected: (thrown: unknown, method: string) => void;
+  /** Left out: nobody asked for traces. */
+  readonly tracer?: Tracer | undefined;
 }
 
 export interface Service {
@@ -70,7 +72,11 @@ async function answer(line: Line, served: ServedCalls): Promise<void> {
     const run = served.methods[method];
     if (kind === undefined || run === undefined) throw new AppError('bad_request', `There is no call "${method}".`);
     served.check?.(method, head.args);
-    await carryOut(line, kind, run, head.args, gone.signal);
+    const work = () => carryOut(line, kind, run, head.args, gone.signal);
+    // What is no part of a trace is not traced: the other side asks for much by itself.
+    const { tracer } = served;
+    if (tracer === undefined || head.traceparent === undefined) await work();
+    else await tracer.span({ name: `link ${method}`, traceparent: head.traceparent }, work);
   } catch (thrown) {
     if (!(thrown instanceof AppError) && !line.gone) served.onUnexpected(thrown, method);
     await line.send(FRAME.failure, packValue(describeFailure(thrown)));
@@ -85,10 +91,10 @@ async function readHead(line: Line): Promise<CallHead | undefined> {
     const frame = await line.read();
     if (frame === undefined) return undefined;
     if (frame.kind !== FRAME.call) throw new AppError('bad_request', 'The first frame is no call.');
-    const { method, args } = unpackValue(frame.payload) as Partial<CallHead>;
+    const { method, args, traceparent } = unpackValue(frame.payload) as Partial<CallHead>;
     if (typeof method !== 'string' || !Array.isArray(args))
       throw new AppError('bad_request', 'The call has no method.');
-    return { method, args };
+    return typeof traceparent === 'string' ? { method, args, traceparent } : { method, args };
   } finally {
     clearTimeout(late);
   }

@@ -22,6 +22,7 @@ import {
   type PointManifest,
   type SnapshotId,
   type TakenPoint,
+  type Tracer,
 } from '@space/core';
 import type { Life } from './life.ts';
 
@@ -34,6 +35,7 @@ export interface CapturePlan {
   readonly size: PointManifest['size'];
   readonly machine: MachineFacts;
   readonly clock: Clock;
+  readonly tracer: Tracer;
   /** User processes that do not stand still within this time (e.g. stuck in the kernel) make the capture fail. */
   readonly freezeTimeoutMs: number;
   /** The longest that they may stand still in all; absent: however long it takes. */
@@ -53,13 +55,14 @@ export interface CapturedPoint {
 }
 
 export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPoint> {
-  const { clock } = plan;
+  const { clock, tracer } = plan;
+  const phase = <T>(name: string, work: () => Promise<T>): Promise<T> => tracer.span({ name }, work);
   const startedAt = clock.monotonicMs();
-  await life.vault.flush(life.lifeId);
+  await phase('flush', () => life.vault.flush(life.lifeId));
   // Told for information: that it cannot be measured stops no point.
   const measured = life.vault.changed(life.lifeId).catch(() => null);
   // What was written meanwhile; after a short flush that is so little that it can be left to the capture.
-  if (clock.monotonicMs() - startedAt > SHORT_FLUSH_MS) await life.vault.flush(life.lifeId);
+  if (clock.monotonicMs() - startedAt > SHORT_FLUSH_MS) await phase('flush again', () => life.vault.flush(life.lifeId));
   const changed = await measured;
   plan.check();
   const guest = await life.guest();
@@ -68,13 +71,14 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   let deviceState: Uint8Array;
   let takenAt: string;
   try {
-    await guest.freeze(Math.min(plan.freezeTimeoutMs, plan.budgetMs ?? plan.freezeTimeoutMs));
+    const freezeTimeoutMs = Math.min(plan.freezeTimeoutMs, plan.budgetMs ?? plan.freezeTimeoutMs);
+    await phase('freeze', () => guest.freeze(freezeTimeoutMs));
     stoppedAt = clock.monotonicMs();
-    await life.vm.stop();
+    await phase('stop', () => life.vm.stop());
     takenAt = new Date(clock.now()).toISOString();
-    deviceState = await life.vm.checkpoint();
+    deviceState = await phase('device state', () => life.vm.checkpoint());
     checkBudget(plan, clock.monotonicMs() - frozenAt);
-    await life.vault.capture(life.lifeId, plan.snapshotId);
+    await phase('capture', () => life.vault.capture(life.lifeId, plan.snapshotId));
   } catch (error) {
     await goOn(life, plan.snapshotId);
     if (error instanceof AppError && error.code === 'over_budget') throw error;
@@ -87,7 +91,8 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   const commit = async (times: { stoppedMs: number; frozenMs: number }, ending: boolean): Promise<TakenPoint> => {
     try {
       plan.check();
-      await life.vault.commit(manifestOf(plan, life.lifeId, deviceState, takenAt), deviceState, { ending });
+      const manifest = manifestOf(plan, life.lifeId, deviceState, takenAt);
+      await phase('commit', () => life.vault.commit(manifest, deviceState, { ending }));
     } catch (error) {
       await life.vault.abandon(plan.snapshotId);
       throw error;
@@ -105,9 +110,10 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   return {
     async keepRunning() {
       let ranAt = stoppedAt;
-      await life.goOn(() => {
+      const onRun = () => {
         ranAt = clock.monotonicMs();
-      });
+      };
+      await phase('go on', () => life.goOn(onRun));
       return commit({ stoppedMs: ranAt - stoppedAt, frozenMs: clock.monotonicMs() - frozenAt }, false);
     },
     leaveStopped: () => commit({ stoppedMs: capturedAt - stoppedAt, frozenMs: capturedAt - frozenAt }, true),

@@ -10,9 +10,10 @@ import type {
   SandboxId,
   SizeLimits,
   SpaceNews,
+  Tracer,
   Vault,
 } from '@space/core';
-import { AppError } from '@space/core';
+import { AppError, NO_TRACES } from '@space/core';
 import { guestCalls } from './guest-calls.ts';
 import { Ledger } from './ledger.ts';
 import type { ConnectGuest, Life } from './life.ts';
@@ -36,6 +37,8 @@ export interface NodeOptions {
   /** Memory that VMs may take in all, MiB. */
   readonly memoryMib: number;
   readonly limits: SizeLimits;
+  /** Left out: nobody asked for traces. */
+  readonly tracer?: Tracer;
   readonly facts: Pick<NodeCapabilities, 'runtime' | 'accelerator' | 'vmmVersion' | 'jail'> & {
     readonly encrypted: boolean;
   };
@@ -53,6 +56,7 @@ export interface Node extends NodePort {
 export function createNode(options: NodeOptions): Node {
   const vaults = new Map(options.vaults.map((vault) => [vault.name, vault]));
   const ledger = new Ledger(vaults);
+  const { tracer = NO_TRACES } = options;
   const listeners = new Set<(end: LifeEnd) => void>();
   const spaceListeners = new Set<(news: SpaceNews) => void>();
   const lives = new Map<SandboxId, Life>();
@@ -69,6 +73,7 @@ export function createNode(options: NodeOptions): Node {
   });
   const machinery: LifeMachinery = {
     ...options,
+    tracer,
     budget: new MemoryBudget(options.memoryMib, options.clock),
     spaceWatch,
   };

@@ -59,8 +59,14 @@ export function createOrders(state: NodeState): Orders {
   const { ledger } = state;
   const alone =
     <O extends { sandboxId: SandboxId; epoch: number }, T>(order: (state: NodeState, order: O) => Promise<T>) =>
-    (asked: O) =>
-      ledger.exclusively(asked.sandboxId, asked.epoch, () => order(state, asked));
+    (asked: O) => {
+      const { tracer } = state.machinery;
+      const span = {
+        name: `node ${order.name}`,
+        attributes: { 'space.sandbox': asked.sandboxId, 'space.epoch': asked.epoch },
+      };
+      return tracer.span(span, () => ledger.exclusively(asked.sandboxId, asked.epoch, () => order(state, asked)));
+    };
   return {
     start: alone(start),
     goOn: alone(goOn),
@@ -253,6 +259,7 @@ async function captureRunning(
     size: held.record.size,
     machine: machinery.runtime.machine,
     clock: machinery.clock,
+    tracer: machinery.tracer,
     freezeTimeoutMs,
     ...(order.budgetMs === undefined ? {} : { budgetMs: order.budgetMs }),
     check: () => ledger.checkEpoch(order.sandboxId, order.epoch),

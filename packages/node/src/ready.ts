@@ -144,6 +144,7 @@ export class ReadySnapshots {
         size,
         machine: machinery.runtime.machine,
         clock: machinery.clock,
+        tracer: machinery.tracer,
         freezeTimeoutMs: FREEZE_TIMEOUT_MS,
         check: () => undefined,
       });

@@ -24,6 +24,7 @@ import {
   type Size,
   type SnapshotId,
   type StartedLife,
+  type Tracer,
   type Vault,
 } from '@space/core';
 import { type ConnectGuest, Life } from './life.ts';
@@ -37,6 +38,7 @@ export interface LifeMachinery {
   readonly spaceWatch: SpaceWatch;
   readonly clock: Clock;
   readonly chance: Chance;
+  readonly tracer: Tracer;
 }
 
 export interface LifePlan {
@@ -59,7 +61,7 @@ export interface PreparedLife {
 }
 
 export async function prepareLife(machinery: LifeMachinery, plan: LifePlan): Promise<PreparedLife> {
-  const { budget, clock, chance } = machinery;
+  const { budget, clock, chance, tracer } = machinery;
   const startedAt = plan.since ?? clock.monotonicMs();
   const lifeId = newId('life', chance);
   plan.check();
@@ -70,14 +72,17 @@ export async function prepareLife(machinery: LifeMachinery, plan: LifePlan): Pro
     machinery.spaceWatch.add(life, plan.size);
     const runningMs = clock.monotonicMs() - startedAt;
     plan.check();
-    const guest = await life.guest();
-    await guest.assumeIdentity(identityOf(plan.identity, lifeId, chance));
+    const vm = life;
+    const guest = await tracer.span({ name: 'reach the agent' }, () => vm.guest());
+    await tracer.span({ name: 'assume identity' }, () =>
+      guest.assumeIdentity(identityOf(plan.identity, lifeId, chance)),
+    );
     plan.check();
     const started = life;
     return {
       life,
       async thaw() {
-        await guest.thaw();
+        await tracer.span({ name: 'thaw' }, () => guest.thaw());
         return { lifeId, runningMs, readyMs: clock.monotonicMs() - startedAt };
       },
       discard: (reason) => endLife(machinery, started, reason),
@@ -108,19 +113,25 @@ export async function endLife(machinery: LifeMachinery, life: Life, reason: stri
 }
 
 async function startVm(machinery: LifeMachinery, plan: LifePlan, lifeId: LifeId): Promise<Life> {
-  const { runtime, connectGuest } = machinery;
+  const { runtime, connectGuest, tracer } = machinery;
   const vault = plan.vault.name;
   if (typeof plan.from !== 'string') {
-    const files = await plan.vault.createLife(lifeId, plan.from);
+    const { from } = plan;
+    const files = await tracer.span({ name: 'clone files' }, () => plan.vault.createLife(lifeId, from));
     const vm = await runtime.boot({ lifeId, size: plan.size, vault, files });
     return new Life(plan.vault, vm, connectGuest, { booting: true });
   }
-  const point = await plan.vault.readPoint(plan.from);
+  const snapshotId = plan.from;
+  const point = await tracer.span({ name: 'verify point' }, () => plan.vault.readPoint(snapshotId));
   checkFit(point.manifest.machine, runtime.machine);
-  const files = await plan.vault.createLife(lifeId, { kind: 'point', snapshotId: plan.from });
-  const vm = await runtime.restore({ lifeId, size: point.manifest.size, vault, files }, point.deviceState);
+  const files = await tracer.span({ name: 'clone files' }, () =>
+    plan.vault.createLife(lifeId, { kind: 'point', snapshotId }),
+  );
+  const vm = await tracer.span({ name: 'restore' }, () =>
+    runtime.restore({ lifeId, size: point.manifest.size, vault, files }, point.deviceState),
+  );
   try {
-    await vm.run();
+    await tracer.span({ name: 'run' }, () => vm.run());
   } catch (error) {
     await vm.kill();
     throw error;
