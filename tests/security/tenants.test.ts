@@ -50,6 +50,7 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   updateProject: { snapshots: { everyMs: 'off' } },
   createShare: { port: 3000 },
   createProject: { name: 'x' },
+  updateOrganisation: { name: 'x' },
   createKey: { roles: ['admin'] },
   createOrganisation: { name: 'x' },
 };

@@ -157,11 +157,13 @@ export interface UseCases {
   createProject(caller: Caller, input: Input<'createProject'>): Promise<Project>;
   getProject(caller: Caller, input: Input<'getProject'>): Promise<Project>;
   updateProject(caller: Caller, input: Input<'updateProject'>): Promise<Project>;
+  deleteProject(caller: Caller, input: Input<'deleteProject'>): Promise<void>;
   listKeys(caller: Caller, input: Input<'listKeys'>): Promise<ApiKeyList>;
   createKey(caller: Caller, input: Input<'createKey'>): Promise<CreatedApiKey>;
   revokeKey(caller: Caller, input: Input<'revokeKey'>): Promise<void>;
   listOrganisations(caller: Caller, input: Input<'listOrganisations'>): Promise<OrganisationList>;
   createOrganisation(caller: Caller, input: Input<'createOrganisation'>): Promise<CreatedOrganisation>;
+  updateOrganisation(caller: Caller, input: Input<'updateOrganisation'>): Promise<Organisation>;
   setLimits(caller: Caller, input: Input<'setLimits'>): Promise<Organisation>;
   getLimits(caller: Caller, input: Input<'getLimits'>): Promise<LimitsAndUsage>;
 

@@ -47,6 +47,7 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   updateSchedule: { cron: '@daily', enabled: false },
   createShare: { port: 3000, name: 'a', expiresInMs: 60_000 },
   createProject: { name: 'a' },
+  updateOrganisation: { name: 'a' },
   createKey: { name: 'a', roles: ['viewer'], project: 'b' },
   createOrganisation: { name: 'a' },
   setLimits: {},

@@ -33,6 +33,7 @@ import { Metrics } from './metrics.ts';
 import { OperationUseCases } from './operation-use-cases.ts';
 import { PortUseCases } from './port-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
+import { ProjectPurge } from './project-purge.ts';
 import { type ReconcileReport, Reconciler } from './reconcile.ts';
 import { Repeated } from './repeated.ts';
 import { Retracer } from './retrace.ts';
@@ -122,7 +123,8 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
   const snapshots = new SnapshotUseCases(machinery, sandboxes, gateway);
   const events = new EventUseCases(ports);
   const operations = new OperationUseCases(ports);
-  const tenants = new TenantUseCases(ports, keys);
+  const purge = new ProjectPurge(machinery);
+  const tenants = new TenantUseCases(ports, keys, purge);
   const watch = new Watch(ports, reconciler, driver, {
     async dropOld() {
       await calls.dropOld();
@@ -130,6 +132,7 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
       await events.dropOld();
       await ports.records.history.dropUnasked(new Date(ports.clock.now() - UNASKED_KEPT_MS));
       await ports.records.shares.dropExpired(new Date(ports.clock.now()));
+      await purge.round();
     },
     async roll() {
       await checkpoints.round();
@@ -208,11 +211,13 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
     createProject: (caller, input) => tenants.createProject(caller, input),
     getProject: (caller, input) => tenants.getProject(caller, input),
     updateProject: (caller, input) => tenants.updateProject(caller, input),
+    deleteProject: (caller, input) => tenants.deleteProject(caller, input),
     listKeys: (caller, input) => tenants.listKeys(caller, input),
     createKey: (caller, input) => tenants.createKey(caller, input),
     revokeKey: (caller, input) => tenants.revokeKey(caller, input),
     listOrganisations: (caller, input) => tenants.listOrganisations(caller, input),
     createOrganisation: (caller, input) => tenants.createOrganisation(caller, input),
+    updateOrganisation: (caller, input) => tenants.updateOrganisation(caller, input),
     setLimits: (caller, input) => tenants.setLimits(caller, input),
     getLimits: (caller, input) => tenants.getLimits(caller, input),
   };

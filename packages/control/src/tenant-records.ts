@@ -54,10 +54,23 @@ export interface TenantRecords {
 
   /** Throws `name_taken`. */
   addProject(project: RecordedProject): Promise<void>;
+  /** Null: there is none. Throws `name_taken`. */
+  renameOrganisation(id: OrganisationId, name: string): Promise<RecordedOrganisation | null>;
+  /**
+   * From then on it is not found, its name is free, and the keys that reach only it are revoked. What it holds is to be
+   * removed. Unless `force`, one that holds sandboxes or snapshots stays.
+   */
+  deleteProject(
+    organisationId: OrganisationId,
+    id: ProjectId,
+    how: { readonly force: boolean; readonly at: Date },
+  ): Promise<ProjectDeletion>;
+  /** Those that are deleted and hold something still. */
+  projectsToPurge(): Promise<readonly ProjectId[]>;
   findProject(organisationId: OrganisationId, id: ProjectId): Promise<RecordedProject | null>;
   findProjectByName(organisationId: OrganisationId, name: string): Promise<RecordedProject | null>;
   /** Null: there is none. */
-  updateProject(id: ProjectId, changes: Pick<RecordedProject, 'snapshotPolicy'>): Promise<RecordedProject | null>;
+  updateProject(id: ProjectId, changes: ProjectChanges): Promise<RecordedProject | null>;
   /** Of the projects that have any. */
   snapshotPolicies(): Promise<ReadonlyMap<ProjectId, PolicyChoice>>;
   /** The one that was made with the organisation. */
@@ -80,4 +93,6 @@ export interface TenantRecords {
   hasApiKeys(): Promise<boolean>;
 }
 
+export type ProjectChanges = Partial<Pick<RecordedProject, 'name' | 'snapshotPolicy'>>;
+export type ProjectDeletion = 'deleted' | 'absent' | 'not_empty' | 'last';
 export type Revocation = 'revoked' | 'absent' | 'last_admin';

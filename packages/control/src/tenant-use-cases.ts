@@ -11,11 +11,11 @@ import type {
   Project,
   ProjectList,
 } from '@space/contract';
-import { type ApiKeyId, AppError, NO_LIMITS, newId } from '@space/core';
+import { type ApiKeyId, AppError, NO_LIMITS, newId, unreachable } from '@space/core';
 import { findProject, mintKey } from './api-keys.ts';
-
 import type { GrantWatch } from './grant-watch.ts';
 import type { ControlPorts } from './ports.ts';
+import type { ProjectPurge } from './project-purge.ts';
 import type { RecordedProject } from './tenant-records.ts';
 import { viewApiKey, viewOrganisation, viewProject } from './views.ts';
 
@@ -24,8 +24,10 @@ const FIRST_PROJECT = 'default';
 export class TenantUseCases {
   readonly #ports: ControlPorts;
   readonly #keys: GrantWatch<ApiKeyId>;
+  readonly #purge: ProjectPurge;
 
-  constructor(ports: ControlPorts, keys: GrantWatch<ApiKeyId>) {
+  constructor(ports: ControlPorts, keys: GrantWatch<ApiKeyId>, purge: ProjectPurge) {
+    this.#purge = purge;
     this.#ports = ports;
     this.#keys = keys;
   }
@@ -54,13 +56,38 @@ export class TenantUseCases {
     return viewProject(await findProject(this.#ports.records.tenants, principal, id));
   }
 
-  async updateProject({ principal }: Caller, { id, snapshots }: Input<'updateProject'>): Promise<Project> {
+  async updateProject({ principal }: Caller, { id, name, snapshots }: Input<'updateProject'>): Promise<Project> {
     const { tenants } = this.#ports.records;
     const project = await findProject(tenants, principal, id);
-    const snapshotPolicy = { ...project.snapshotPolicy, ...snapshots };
-    const changed = await tenants.updateProject(project.id, { snapshotPolicy });
+    const changed = await tenants.updateProject(project.id, {
+      ...(name === undefined ? {} : { name }),
+      ...(snapshots === undefined ? {} : { snapshotPolicy: { ...project.snapshotPolicy, ...snapshots } }),
+    });
     if (changed === null) throw new AppError('not_found', `There is no project "${id}".`);
     return viewProject(changed);
+  }
+
+  /** Answers when it is empty. What cannot be removed now is removed by and by: nobody reaches it any more. */
+  async deleteProject({ principal }: Caller, { id, force }: Input<'deleteProject'>): Promise<void> {
+    const { records, clock, logger } = this.#ports;
+    const project = await findProject(records.tenants, principal, id);
+    const how = { force, at: new Date(clock.now()) };
+    const deletion = await records.tenants.deleteProject(principal.organisationId, project.id, how);
+    switch (deletion) {
+      case 'absent':
+        throw new AppError('not_found', `There is no project "${id}".`);
+      case 'not_empty':
+        throw new AppError('project_not_empty', `The project "${project.name}" holds sandboxes or snapshots.`);
+      case 'last':
+        throw new AppError('last_project', `"${project.name}" is the only project of the organisation.`);
+      case 'deleted':
+        await this.#purge
+          .purge(project.id)
+          .catch((err: unknown) => logger.warn({ projectId: project.id, err }, 'a deleted project is not empty yet'));
+        return;
+      default:
+        unreachable(deletion);
+    }
   }
 
   async listKeys({ principal }: Caller, input: Input<'listKeys'>): Promise<ApiKeyList> {
@@ -96,6 +123,12 @@ export class TenantUseCases {
   async listOrganisations(_caller: Caller, input: Input<'listOrganisations'>): Promise<OrganisationList> {
     const { items, next } = await this.#ports.records.tenants.listOrganisations(input);
     return { organisations: items.map(viewOrganisation), nextCursor: next };
+  }
+
+  async updateOrganisation(_caller: Caller, { id, name }: Input<'updateOrganisation'>): Promise<Organisation> {
+    const renamed = await this.#ports.records.tenants.renameOrganisation(id, name);
+    if (renamed === null) throw new AppError('not_found', `There is no organisation "${id}".`);
+    return viewOrganisation(renamed);
   }
 
   async setLimits(_caller: Caller, { id, ...changes }: Input<'setLimits'>): Promise<Organisation> {

@@ -14,6 +14,8 @@ import { eventOfRevocation, type NewEvent } from '../src/event-records.ts';
 import { paginate } from '../src/page.ts';
 import type { PageRequest } from '../src/records.ts';
 import type {
+  ProjectChanges,
+  ProjectDeletion,
   RecordedApiKey,
   RecordedOrganisation,
   RecordedProject,
@@ -30,6 +32,7 @@ export class MemoryTenants implements TenantRecords {
   readonly #organisations = new Map<string, RecordedOrganisation>();
   readonly #projects = new Map<string, RecordedProject>();
   readonly #keys = new Map<string, RecordedApiKey>();
+  readonly #deleted = new Set<ProjectId>();
 
   constructor(
     turn: () => Promise<void>,
@@ -102,16 +105,51 @@ export class MemoryTenants implements TenantRecords {
     this.#projects.set(project.id, project);
   }
 
+  async renameOrganisation(id: OrganisationId, name: string) {
+    await this.#turn();
+    const now = this.#organisations.get(id);
+    if (now === undefined) return null;
+    if ([...this.#organisations.values()].some((one) => one.id !== id && one.name === name)) throw nameTaken(name);
+    this.#organisations.set(id, { ...now, name });
+    return { ...now, name };
+  }
+
+  async deleteProject(
+    organisationId: OrganisationId,
+    id: ProjectId,
+    { force, at }: { readonly force: boolean; readonly at: Date },
+  ): Promise<ProjectDeletion> {
+    await this.#turn();
+    const own = this.#projectsOf(organisationId);
+    if (!own.some((one) => one.id === id)) return 'absent';
+    if (own.length === 1) return 'last';
+    if (!force && this.#isFull(id)) return 'not_empty';
+    this.#deleted.add(id);
+    for (const key of this.#keys.values()) {
+      if (key.projectId !== id || key.revokedAt !== null) continue;
+      this.#keys.set(key.id, { ...key, revokedAt: at });
+      this.#tell(eventOfRevocation(organisationId, key.id, at));
+    }
+    return 'deleted';
+  }
+
+  async projectsToPurge() {
+    await this.#turn();
+    return [...this.#deleted].filter((id) => this.#isFull(id));
+  }
+
   async findProject(organisationId: OrganisationId, id: ProjectId) {
     await this.#turn();
     return this.#projectsOf(organisationId).find((one) => one.id === id) ?? null;
   }
 
-  async updateProject(id: ProjectId, changes: Pick<RecordedProject, 'snapshotPolicy'>) {
+  async updateProject(id: ProjectId, changes: ProjectChanges) {
     await this.#turn();
     const now = this.#projects.get(id);
-    if (now === undefined) return null;
+    if (now === undefined || this.#deleted.has(id)) return null;
     const after = { ...now, ...changes };
+    const others = this.#projectsOf(now.organisationId).filter((one) => one.id !== id);
+    if (others.some((one) => one.name === after.name)) throw nameTaken(after.name);
     this.#projects.set(id, after);
     return after;
   }
@@ -176,8 +214,15 @@ export class MemoryTenants implements TenantRecords {
     return this.#keys.size > 0;
   }
 
+  #isFull(id: ProjectId): boolean {
+    const { sandboxes, snapshots } = this.#usageOf((projectId) => projectId === id);
+    return sandboxes + snapshots > 0;
+  }
+
   #projectsOf(organisationId: OrganisationId): RecordedProject[] {
-    return [...this.#projects.values()].filter((one) => one.organisationId === organisationId);
+    return [...this.#projects.values()].filter(
+      (one) => one.organisationId === organisationId && !this.#deleted.has(one.id),
+    );
   }
 }
 

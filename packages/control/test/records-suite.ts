@@ -271,6 +271,29 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       await records.addKeeper(sandboxId(), one);
     });
 
+    it('keeps a project that holds something unless it is forced, and then says that it is to be emptied', async () => {
+      const projectId = newId('project', chance);
+      const project = {
+        id: projectId,
+        organisationId: DEFAULT_ORGANISATION,
+        name: 'full',
+        snapshotPolicy: {},
+        createdAt: tick(),
+      };
+      await records.tenants.addProject(project);
+      const { id } = await running({ projectId });
+      const remove = (force: boolean) =>
+        records.tenants.deleteProject(DEFAULT_ORGANISATION, projectId, { force, at: tick() });
+      expect(await remove(false)).toBe('not_empty');
+      expect(await records.tenants.projectsToPurge()).toEqual([]);
+      expect(await remove(true)).toBe('deleted');
+      expect(await records.tenants.projectsToPurge()).toEqual([projectId]);
+      const seen = sure(await records.findSandbox(id));
+      const begun = sure(await records.beginOperation(beginOf(seen, 'delete')));
+      await records.endOperation({ ...endOf(begun), settled: 'deleted' });
+      expect(await records.tenants.projectsToPurge()).toEqual([]);
+    });
+
     it('settles only what is at rest and as it was seen', async () => {
       const seen = await running();
       const crash = { detail: 'gone', at: tick() };

@@ -93,6 +93,42 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
       expect(await listed(second.id)).toEqual([second.id]);
     });
 
+    it('take another name that is free, and no other', async () => {
+      const { organisation, project } = await newOrganisation('acme');
+      const second = { ...project, id: newId('project', chance), name: 'second' };
+      await tenants.addProject(second);
+      const renamed = { ...second, name: 'third' };
+      expect(await tenants.updateProject(second.id, { name: 'third' })).toEqual(renamed);
+      expect(await tenants.findProjectByName(organisation.id, 'third')).toEqual(renamed);
+      const taken = { code: 'name_taken', facts: { name: 'default' } };
+      await expect(tenants.updateProject(second.id, { name: 'default' })).rejects.toMatchObject(taken);
+      expect(await tenants.updateProject(newId('project', chance), { name: 'fourth' })).toBeNull();
+      expect(await tenants.renameOrganisation(organisation.id, 'other')).toEqual({ ...organisation, name: 'other' });
+      await expect(tenants.renameOrganisation(organisation.id, 'default')).rejects.toMatchObject(taken);
+      expect(await tenants.renameOrganisation(newId('organisation', chance), 'none')).toBeNull();
+    });
+
+    it('delete a project once, with the keys that reach only it, and never the last, whoever deletes at once', async () => {
+      const { organisation, project, key } = await newOrganisation('acme');
+      const organisationId = organisation.id;
+      const second = { ...project, id: newId('project', chance), name: 'second' };
+      await tenants.addProject(second);
+      const narrow = newKey({ organisationId, projectId: second.id });
+      await tenants.addApiKey(narrow);
+      const remove = (id: typeof project.id) => tenants.deleteProject(organisationId, id, { force: false, at: tick() });
+      expect(await remove(second.id)).toBe('deleted');
+      expect(await remove(second.id)).toBe('absent');
+      expect(await tenants.updateProject(second.id, { name: 'new' })).toBeNull();
+      expect(await tenants.findProject(organisationId, second.id)).toBeNull();
+      expect(await tenants.findApiKeyByDigest(narrow.sha256)).toBeNull();
+      expect(await tenants.findApiKeyByDigest(key.sha256)).not.toBeNull();
+      expect(await remove(project.id)).toBe('last');
+      const again = { ...second, id: newId('project', chance) };
+      await tenants.addProject(again);
+      expect((await Promise.all([remove(project.id), remove(again.id)])).toSorted()).toEqual(['deleted', 'last']);
+      expect(await tenants.projectsToPurge()).toEqual([]);
+    });
+
     it('list in pages, newest first', async () => {
       const keys = [newKey(), newKey(), newKey()];
       for (const key of keys) await tenants.addApiKey(key);

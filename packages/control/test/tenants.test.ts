@@ -1,6 +1,14 @@
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT, type Role } from '@space/core';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { ActivityLog } from '../src/activity.ts';
 import { createApiKey } from '../src/api-keys.ts';
+import { Nursery } from '../src/birth.ts';
+import { Driver } from '../src/driver.ts';
+import { Effects } from '../src/effects.ts';
+import { Metrics } from '../src/metrics.ts';
+import { ProjectPurge } from '../src/project-purge.ts';
+import { Reconciler } from '../src/reconcile.ts';
+import { Pins } from '../src/timeline.ts';
 import { World } from './test-world.ts';
 
 let world: World;
@@ -124,3 +132,77 @@ describe('the gate', () => {
     expect(sandboxes.map(({ id }) => id)).toEqual([there.id]);
   });
 });
+
+describe('a project that is deleted', () => {
+  async function fullProject() {
+    const { id: projectId } = await world.control.createProject(world.caller(), { name: 'full' });
+    const caller = { ...world.caller(), projectId };
+    const kept = await world.create();
+    const made = await Promise.all([1, 2, 3].map(() => world.control.createSandbox(caller, {})));
+    await world.control.takeSnapshot(caller, { id: made[0]?.id ?? '', name: 'named' });
+    const remove = (force: boolean) => world.control.deleteProject(world.caller(), { id: 'full', force });
+    return { projectId, caller, kept, made, remove };
+  }
+
+  it('stays while it holds anything, unless it is forced, and then goes with all of it and with nothing else', async () => {
+    const { caller, kept, remove } = await fullProject();
+    const key = (await newKey(['developer'], 'full')).secretKey;
+    await expect(remove(false)).rejects.toMatchObject({ code: 'project_not_empty' });
+    await remove(true);
+    expect(world.node.sandboxIds()).toEqual([kept.id]);
+    expect(world.node.pointIds()).toEqual([]);
+    expect(await world.control.authenticate(key ?? '')).toBeNull();
+    await expect(remove(true)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(world.control.getSnapshot(caller, { id: 'named' })).rejects.toMatchObject({ code: 'not_found' });
+    expect((await world.control.createProject(world.caller(), { name: 'full' })).name).toBe('full');
+    const last = world.control.listProjects(world.caller(), { limit: 10 });
+    expect((await last).projects).toHaveLength(2);
+  });
+
+  it('is emptied by the next process when the first died in the middle', async () => {
+    const { projectId, kept, remove } = await fullProject();
+    const held = world.node.faults.holdNext('destroy');
+    const lost = remove(true);
+    await held.reached;
+    world.newControl();
+    await world.control.start();
+    const purge = new ProjectPurge(machineryOf(world));
+    held.letGo();
+    await lost;
+    await purge.round();
+    expect(world.node.sandboxIds()).toEqual([kept.id]);
+    expect(world.node.pointIds()).toEqual([]);
+    expect(await world.records.tenants.projectsToPurge()).not.toContain(projectId);
+  });
+
+  it('is not found from the begin on, and is emptied later when the node does not answer now', async () => {
+    const { projectId, kept, remove } = await fullProject();
+    world.node.faults.failNext('destroy');
+    await remove(true);
+    expect(await world.records.tenants.projectsToPurge()).toEqual([projectId]);
+    await expect(remove(true)).rejects.toMatchObject({ code: 'not_found' });
+    await new ProjectPurge(machineryOf(world)).round();
+    expect(world.node.sandboxIds()).toEqual([kept.id]);
+  });
+
+  it('is never the last of its organisation', async () => {
+    const last = world.control.deleteProject(world.caller(), { id: 'default', force: true });
+    await expect(last).rejects.toMatchObject({ code: 'last_project' });
+  });
+});
+
+/** As another process on the same records and node has it. */
+function machineryOf({ node, records, chance }: World) {
+  const ports = { node, records, chance, clock, logger: { debug() {}, info() {}, warn() {}, error() {} } };
+  const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id));
+  const driver = new Driver(ports, new Metrics(), (orphan) => reconciler.recover(orphan));
+  const activity = new ActivityLog(clock);
+  return {
+    ports,
+    activity,
+    driver,
+    effects: new Effects(ports),
+    nursery: new Nursery(ports, driver),
+    pins: new Pins(),
+  };
+}

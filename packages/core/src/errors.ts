@@ -88,6 +88,18 @@ export const ERRORS = {
     title: 'It is the last key of an admin of the organisation',
     nextStep: 'Make another admin key first.',
   },
+  project_not_empty: {
+    status: 409,
+    retry: 'never',
+    title: 'The project holds sandboxes or snapshots',
+    nextStep: 'Delete them first, or delete the project with force=true, which deletes them too.',
+  },
+  last_project: {
+    status: 409,
+    retry: 'never',
+    title: 'It is the only project of the organisation',
+    nextStep: 'Create another project first.',
+  },
   idempotency_conflict: {
     status: 409,
     retry: 'never',

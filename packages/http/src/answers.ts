@@ -111,6 +111,10 @@ export const ANSWERS: Answers = {
   createProject: async ({ useCases, caller, input }) => ({ body: await useCases.createProject(caller, input) }),
   getProject: async ({ useCases, caller, input }) => ({ body: await useCases.getProject(caller, input) }),
   updateProject: async ({ useCases, caller, input }) => ({ body: await useCases.updateProject(caller, input) }),
+  deleteProject: async ({ useCases, caller, input }) => {
+    await useCases.deleteProject(caller, input);
+    return {};
+  },
   listKeys: async ({ useCases, caller, input }) => ({ body: await useCases.listKeys(caller, input) }),
   createKey: async ({ useCases, caller, input }) => ({ body: await useCases.createKey(caller, input) }),
   revokeKey: async ({ useCases, caller, input }) => {
@@ -122,6 +126,9 @@ export const ANSWERS: Answers = {
     body: await useCases.createOrganisation(caller, input),
   }),
 
+  updateOrganisation: async ({ useCases, caller, input }) => ({
+    body: await useCases.updateOrganisation(caller, input),
+  }),
   setLimits: async ({ useCases, caller, input }) => ({ body: await useCases.setLimits(caller, input) }),
   getLimits: async ({ useCases, caller, input }) => ({ body: await useCases.getLimits(caller, input) }),
 

@@ -62,6 +62,12 @@ export class NoTenants {
   updateProject(): Promise<never> {
     return refuse();
   }
+  deleteProject(): Promise<never> {
+    return refuse();
+  }
+  updateOrganisation(): Promise<never> {
+    return refuse();
+  }
   listKeys(): Promise<never> {
     return refuse();
   }

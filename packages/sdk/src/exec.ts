@@ -5,6 +5,7 @@ import { SpaceError } from './errors.ts';
 import type { FileContent } from './files.ts';
 import { type InputOptions, writeInput } from './input.ts';
 import { readEvents } from './lines.ts';
+import { refuseUnknown } from './options.ts';
 import { fromBase64 } from './paths.ts';
 import { follow, type Position } from './reattach.ts';
 import type { CallOptions, Transport } from './transport.ts';
@@ -118,8 +119,9 @@ export function attachEvents(
   transport: Transport,
   path: string,
   processId: string,
-  { signal, reattach, stdoutOffset = 0, stderrOffset = 0 }: AttachOptions = {},
+  { signal, reattach, stdoutOffset = 0, stderrOffset = 0, ...unknown }: AttachOptions = {},
 ): AsyncGenerator<ExecEvent> {
+  refuseUnknown(unknown);
   const at = { processId, stdoutOffset, stderrOffset };
   const events = reopen(transport, path, at, signal);
   return reattach ? follow(events, (next) => reopen(transport, path, next, signal), signal, at) : events;

@@ -3,6 +3,7 @@ import type { ListWireEvent, RemovedFiles, FileEntry as WireEntry, WrittenFile a
 import { concat } from './capture.ts';
 import { misused } from './errors.ts';
 import { chunksOf, readEvents } from './lines.ts';
+import { refuseUnknown } from './options.ts';
 import { bytesFields, type FilePath, joined, toldPath } from './paths.ts';
 import type { CallOptions, Transport } from './transport.ts';
 import { type WatchEvent, watchEvents } from './watch.ts';
@@ -104,8 +105,9 @@ export class Files {
    * Errors: `file_denied`, `file_wrong_type` (a directory is in the way), `file_exists`, `digest_mismatch`, `guest_full`, …
    */
   async write(path: FilePath, content: FileContent, options: WriteOptions = {}): Promise<WrittenFile> {
-    const { user, ifAbsent, sha256, signal } = options;
-    const query = { ...bytesFields('path', path), user, mode: octalOf(options.mode), ifAbsent, sha256 };
+    const { user, mode, ifAbsent, sha256, signal, ...unknown } = options;
+    refuseUnknown(unknown);
+    const query = { ...bytesFields('path', path), user, mode: octalOf(mode), ifAbsent, sha256 };
     const call = { method: 'PUT', path: this.#path, query, bytes: toBody(content), signal } as const;
     const { path: _, pathBase64: __, ...written } = await this.#transport.json<WireWritten>(call);
     return { ...written, path };
@@ -147,7 +149,8 @@ export class Files {
   }
 
   /** What the path is; of a symbolic link, what it points to, unless it is not followed. */
-  async stat(path: FilePath, { user, follow, signal }: FollowOptions = {}): Promise<FileEntry> {
+  async stat(path: FilePath, { user, follow, signal, ...unknown }: FollowOptions = {}): Promise<FileEntry> {
+    refuseUnknown(unknown);
     const query = { ...bytesFields('path', path), user, follow };
     return this.#entry(path, { method: 'GET', path: `${this.#path}/stat`, query, signal });
   }
@@ -160,7 +163,8 @@ export class Files {
   }
 
   /** As `list`, one by one, for directories of any length. */
-  async *entries(path: FilePath, { user, depth, signal }: ListOptions = {}): AsyncGenerator<FileEntry> {
+  async *entries(path: FilePath, { user, depth, signal, ...unknown }: ListOptions = {}): AsyncGenerator<FileEntry> {
+    refuseUnknown(unknown);
     const query = { ...bytesFields('path', path), user, depth };
     const call = { method: 'GET', path: `${this.#path}/list`, query, signal } as const;
     for await (const event of readEvents<ListWireEvent>(await this.#transport.send(call), 'end', signal)) {
@@ -170,26 +174,34 @@ export class Files {
 
   /** Errors: `file_exists`, `file_not_found` (a parent is missing), … */
   async makeDirectory(path: FilePath, options: DirectoryOptions = {}): Promise<FileEntry> {
-    const { user, parents, signal } = options;
-    const json = { ...bytesFields('path', path), user, parents, mode: octalOf(options.mode) };
+    const { user, parents, mode, signal, ...unknown } = options;
+    refuseUnknown(unknown);
+    const json = { ...bytesFields('path', path), user, parents, mode: octalOf(mode) };
     return this.#entry(path, { method: 'POST', path: `${this.#path}/directories`, json, signal });
   }
 
   /** Moves or renames, atomically. Errors: `file_exists`, `directory_not_empty`, `file_other_device`, … */
-  async move(source: FilePath, target: FilePath, { user, overwrite, signal }: MoveOptions = {}): Promise<void> {
+  async move(
+    source: FilePath,
+    target: FilePath,
+    { user, overwrite, signal, ...unknown }: MoveOptions = {},
+  ): Promise<void> {
+    refuseUnknown(unknown);
     const json = { ...bytesFields('to', target), ...bytesFields('from', source), user, overwrite };
     await this.#transport.done({ method: 'POST', path: `${this.#path}/move`, json, signal });
   }
 
   /** The entry itself, never what a link points to. Returns how many entries were removed. */
-  async remove(path: FilePath, { user, recursive, signal }: RemoveOptions = {}): Promise<number> {
+  async remove(path: FilePath, { user, recursive, signal, ...unknown }: RemoveOptions = {}): Promise<number> {
+    refuseUnknown(unknown);
     const query = { ...bytesFields('path', path), user, recursive };
     const call = { method: 'DELETE', path: this.#path, query, signal } as const;
     return (await this.#transport.json<RemovedFiles>(call)).removed;
   }
 
   /** Sets the permission bits. */
-  async chmod(path: FilePath, mode: number, { user, signal }: FileOptions = {}): Promise<FileEntry> {
+  async chmod(path: FilePath, mode: number, { user, signal, ...unknown }: FileOptions = {}): Promise<FileEntry> {
+    refuseUnknown(unknown);
     const json = { ...bytesFields('path', path), user, mode: octalOf(mode) };
     return this.#entry(path, { method: 'PATCH', path: this.#path, json, signal });
   }
@@ -198,15 +210,17 @@ export class Files {
   async chown(
     path: FilePath,
     { owner, group }: { readonly owner?: string | number; readonly group?: string | number },
-    { user, follow, signal }: FollowOptions = {},
+    { user, follow, signal, ...unknown }: FollowOptions = {},
   ): Promise<FileEntry> {
+    refuseUnknown(unknown);
     const text = (who: string | number | undefined) => (who === undefined ? undefined : String(who));
     const json = { ...bytesFields('path', path), user, owner: text(owner), group: text(group), follow };
     return this.#entry(path, { method: 'PATCH', path: this.#path, json, signal });
   }
 
   /** A symbolic link at `path` that points to `target`. Errors: `file_exists`, … */
-  async symlink(target: FilePath, path: FilePath, { user, signal }: FileOptions = {}): Promise<FileEntry> {
+  async symlink(target: FilePath, path: FilePath, { user, signal, ...unknown }: FileOptions = {}): Promise<FileEntry> {
+    refuseUnknown(unknown);
     const json = { ...bytesFields('path', path), ...bytesFields('target', target), user };
     return this.#entry(path, { method: 'POST', path: `${this.#path}/symlinks`, json, signal });
   }
@@ -216,7 +230,8 @@ export class Files {
    * `overflow` says so. It ends by leaving the loop, by the signal, or with an error: `file_not_found` when the directory is
    * gone, `link_lost` or `vm_lost` when the life of the sandbox ends (a pause, a rewind).
    */
-  watch(path: FilePath, { user, recursive, signal }: WatchOptions = {}): AsyncGenerator<WatchEvent> {
+  watch(path: FilePath, { user, recursive, signal, ...unknown }: WatchOptions = {}): AsyncGenerator<WatchEvent> {
+    refuseUnknown(unknown);
     const query = { ...bytesFields('path', path), user, recursive };
     return watchEvents(this.#transport, { method: 'GET', path: `${this.#path}/watch`, query, signal });
   }
@@ -229,7 +244,8 @@ export class Files {
     yield* chunksOf(await this.#open(path, options), options.signal);
   }
 
-  #open(path: FilePath, { user, offset, length, signal }: ReadOptions): Promise<Response> {
+  #open(path: FilePath, { user, offset, length, signal, ...unknown }: ReadOptions): Promise<Response> {
+    refuseUnknown(unknown);
     const query = { ...bytesFields('path', path), user, offset, length };
     return this.#transport.send({ method: 'GET', path: this.#path, query, signal });
   }

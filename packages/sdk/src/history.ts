@@ -1,8 +1,9 @@
 /** What was done, and what happens: operations and events. */
 import type { Operation, OperationList, PlatformWireEvent } from '@space/contract';
 import { readEvents } from './lines.ts';
+import { refuseUnknown } from './options.ts';
 import { pagesOf } from './pages.ts';
-import { type CallOptions, type ConnectionOptions, Transport } from './transport.ts';
+import { type CallOptions, type ConnectionOptions, Transport, withoutConnection } from './transport.ts';
 
 export type { Operation };
 /** Something that happened; `cursor` is where it stands. */
@@ -22,14 +23,17 @@ export interface EventsOptions extends ConnectionOptions, CallOptions {
 
 /** Operations of the project, newest first, fetched as they are asked for. */
 export async function* operations(options: ListOperationsOptions = {}): AsyncGenerator<Operation> {
-  const query = { sandbox: options.sandboxId };
-  const pages = pagesOf<OperationList>(new Transport(options), '/v1/operations', query, options.signal);
+  const { sandboxId, signal, ...unknown } = withoutConnection(options);
+  refuseUnknown(unknown);
+  const query = { sandbox: sandboxId };
+  const pages = pagesOf<OperationList>(new Transport(options), '/v1/operations', query, signal);
   for await (const page of pages) yield* page.operations;
 }
 
 /** What happens in the project, in order; none is missed. Errors: `events_lost` for a cursor that is too old. */
 export async function* events(options: EventsOptions = {}): AsyncGenerator<HappenedEvent> {
-  const { after, follow, signal } = options;
+  const { after, follow, signal, ...unknown } = withoutConnection(options);
+  refuseUnknown(unknown);
   const call = { method: 'GET', path: '/v1/events', query: { after, follow }, signal } as const;
   const response = await new Transport(options).send(call);
   for await (const event of readEvents<PlatformWireEvent>(response, 'end', signal)) {

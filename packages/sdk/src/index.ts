@@ -91,6 +91,28 @@ export {
   type UpdateOptions,
 } from './sandbox.ts';
 export type { Schedule, ScheduleChanges, ScheduledExec, ScheduleOptions, Schedules } from './schedules.ts';
+export {
+  type AuditRecord,
+  audit,
+  type CreatedOrganisation,
+  createOrganisation,
+  createProject,
+  type DeleteProjectOptions,
+  deleteProject,
+  getLimits,
+  getMetrics,
+  getProject,
+  type LimitChanges,
+  type LimitsAndUsage,
+  listOrganisations,
+  listProjects,
+  type Organisation,
+  type Project,
+  type ProjectChanges,
+  renameOrganisation,
+  setLimits,
+  updateProject,
+} from './tenants.ts';
 export type { CallOptions, ConnectionOptions } from './transport.ts';
 export { SDK_VERSION } from './version.ts';
 export type { WatchEvent } from './watch.ts';

@@ -1,6 +1,7 @@
 /** Input for a command that was started with `stdin` or `pty`. */
 import type { WrittenInput } from '@space/contract';
 import { type FileContent, toBody } from './files.ts';
+import { refuseUnknown } from './options.ts';
 import type { CallOptions, Transport } from './transport.ts';
 
 export interface InputOptions extends CallOptions {
@@ -19,8 +20,9 @@ export async function writeInput(
   sandboxPath: string,
   processId: string,
   content: FileContent,
-  { offset, eof, signal }: InputOptions = {},
+  { offset, eof, signal, ...unknown }: InputOptions = {},
 ): Promise<number> {
+  refuseUnknown(unknown);
   const path = `${sandboxPath}/processes/${encodeURIComponent(processId)}/input`;
   const query = { offset, eof: eof === undefined ? undefined : String(eof) };
   const call = { method: 'POST', path, query, bytes: toBody(content), signal } as const;

@@ -1,7 +1,7 @@
 /** Calls that concern no single sandbox: named snapshots, templates, capabilities. */
 import type { Capabilities, Snapshot, SnapshotList, TemplateList } from '@space/contract';
 import { itemsOf, pagesOf } from './pages.ts';
-import { type CallOptions, type ConnectionOptions, Transport } from './transport.ts';
+import { type CallOptions, type ConnectionOptions, signalOf, Transport } from './transport.ts';
 
 export type { Capabilities };
 export type Template = TemplateList['templates'][number];
@@ -16,13 +16,13 @@ type Options = ConnectionOptions & CallOptions;
 
 /** All named snapshots, newest first. */
 export async function listSnapshots(options: Options = {}): Promise<Snapshot[]> {
-  return snapshotsOf(new Transport(options), '/v1/snapshots', options.signal);
+  return snapshotsOf(new Transport(options), '/v1/snapshots', signalOf(options));
 }
 
 /** Throws `not_found`. */
 export async function getSnapshot(idOrName: string, options: Options = {}): Promise<Snapshot> {
   const path = `/v1/snapshots/${encodeURIComponent(idOrName)}`;
-  return new Transport(options).json({ method: 'GET', path, signal: options.signal });
+  return new Transport(options).json({ method: 'GET', path, signal: signalOf(options) });
 }
 
 /** What is left out stays; null takes a name or a note away. A named or pinned one stays whatever the retention says. */
@@ -38,18 +38,18 @@ export async function updateSnapshot(
 /** What was started from it is not affected. Errors: `not_found`, `snapshot_in_use`. */
 export async function deleteSnapshot(idOrName: string, options: Options = {}): Promise<void> {
   const path = `/v1/snapshots/${encodeURIComponent(idOrName)}`;
-  await new Transport(options).done({ method: 'DELETE', path, signal: options.signal });
+  await new Transport(options).done({ method: 'DELETE', path, signal: signalOf(options) });
 }
 
 /** The templates that sandboxes can be created from, with the state of their ready snapshots. */
 export async function listTemplates(options: Options = {}): Promise<Template[]> {
-  const call = { method: 'GET', path: '/v1/templates', signal: options.signal } as const;
+  const call = { method: 'GET', path: '/v1/templates', signal: signalOf(options) } as const;
   return (await new Transport(options).json<TemplateList>(call)).templates;
 }
 
 /** What the installation can do, and its limits. */
 export async function getCapabilities(options: Options = {}): Promise<Capabilities> {
-  return new Transport(options).json({ method: 'GET', path: '/v1/capabilities', signal: options.signal });
+  return new Transport(options).json({ method: 'GET', path: '/v1/capabilities', signal: signalOf(options) });
 }
 
 /** All snapshots of a list. */

@@ -30,10 +30,11 @@ import {
 } from './exec.ts';
 import { type FileContent, Files } from './files.ts';
 import { type InputOptions, writeInput } from './input.ts';
+import { refuseUnknown } from './options.ts';
 import { itemsOf, pagesOf } from './pages.ts';
 import { Ports } from './ports.ts';
 import { Schedules } from './schedules.ts';
-import { type CallOptions, type ConnectionOptions, Transport } from './transport.ts';
+import { type CallOptions, type ConnectionOptions, Transport, withoutConnection } from './transport.ts';
 
 export type { SandboxFields, SandboxMetrics, Snapshot };
 
@@ -147,7 +148,9 @@ export class Sandbox implements AsyncDisposable {
    * Errors: `template_unknown`, `size_impossible`, `name_taken`, `insufficient_memory`, `insufficient_space`, …
    */
   static async create(options: CreateOptions = {}): Promise<Sandbox> {
-    const { snapshot, signal, template, name, size, env, metadata, idle, wakeAt, snapshots } = options;
+    const { snapshot, signal, template, name, size, env, metadata, idle, wakeAt, snapshots, ...unknown } =
+      withoutConnection(options);
+    refuseUnknown(unknown);
     const transport = new Transport(options);
     const json = { template, snapshot: referenceOf(snapshot), name, size, env, metadata, idle, wakeAt, snapshots };
     const fields = await transport.json<SandboxFields>({ method: 'POST', path: '/v1/sandboxes', json, signal });
@@ -156,14 +159,17 @@ export class Sandbox implements AsyncDisposable {
 
   /** The sandbox of that id or name. It is not woken. Throws `not_found`. */
   static async connect(idOrName: string, options: ConnectionOptions & CallOptions = {}): Promise<Sandbox> {
+    const { signal, ...unknown } = withoutConnection(options);
+    refuseUnknown(unknown);
     const transport = new Transport(options);
-    return new Sandbox(transport, await getFields(transport, idOrName, options.signal));
+    return new Sandbox(transport, await getFields(transport, idOrName, signal));
   }
 
   /** All sandboxes, newest first, fetched page by page. */
   static async list(options: ListOptions = {}): Promise<Sandbox[]> {
+    const { status, signal, ...unknown } = withoutConnection(options);
+    refuseUnknown(unknown);
     const transport = new Transport(options);
-    const { status, signal } = options;
     const pages = pagesOf<SandboxList>(transport, '/v1/sandboxes', { status }, signal);
     return itemsOf(pages, (page) => page.sandboxes.map((fields) => new Sandbox(transport, fields)));
   }
@@ -225,13 +231,15 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** Sets the size of the terminal of a process. */
-  async resizeTerminal(processId: string, size: TerminalSize, { signal }: CallOptions = {}): Promise<void> {
+  async resizeTerminal(processId: string, size: TerminalSize, { signal, ...unknown }: CallOptions = {}): Promise<void> {
+    refuseUnknown(unknown);
     const path = `${this.#path}/processes/${encodeURIComponent(processId)}/resize`;
     await this.#transport.done({ method: 'POST', path, json: { cols: size.cols, rows: size.rows }, signal });
   }
 
   /** The processes that were started here and that are not gone; with `ended`, the last that have ended, too. */
-  async processes({ ended, signal }: CallOptions & { readonly ended?: boolean } = {}): Promise<Process[]> {
+  async processes({ ended, signal, ...unknown }: CallOptions & { readonly ended?: boolean } = {}): Promise<Process[]> {
+    refuseUnknown(unknown);
     const query = { ended: ended === undefined ? undefined : String(ended) };
     const call = { method: 'GET', path: `${this.#path}/processes`, query, signal } as const;
     return (await this.#transport.json<ProcessList>(call)).processes;
@@ -244,19 +252,22 @@ export class Sandbox implements AsyncDisposable {
   async kill(
     processId: string,
     name: SignalName = 'SIGKILL',
-    { target, signal }: CallOptions & { readonly target?: 'tree' | 'leader' } = {},
+    { target, signal, ...unknown }: CallOptions & { readonly target?: 'tree' | 'leader' } = {},
   ): Promise<void> {
+    refuseUnknown(unknown);
     const path = `${this.#path}/processes/${encodeURIComponent(processId)}/signal`;
     await this.#transport.done({ method: 'POST', path, json: { signal: name, target }, signal });
   }
 
   /** Takes a snapshot, durable when this returns, and pins it; the sandbox goes on. A named one outlives the sandbox. */
-  async snapshot({ name, note, signal }: SnapshotOptions = {}): Promise<Snapshot> {
+  async snapshot({ name, note, signal, ...unknown }: SnapshotOptions = {}): Promise<Snapshot> {
+    refuseUnknown(unknown);
     return this.#transport.json({ method: 'POST', path: `${this.#path}/snapshots`, json: { name, note }, signal });
   }
 
   /** Its snapshots, each with its parent, and what was forked from them: its part of the tree. */
-  async timeline({ signal }: CallOptions = {}): Promise<Timeline> {
+  async timeline({ signal, ...unknown }: CallOptions = {}): Promise<Timeline> {
+    refuseUnknown(unknown);
     const pages: TimelinePage[] = [];
     const source = pagesOf<TimelinePage>(this.#transport, `${this.#path}/snapshots`, {}, signal);
     for await (const page of source) pages.push(page);
@@ -274,7 +285,8 @@ export class Sandbox implements AsyncDisposable {
    * Makes `count` running copies, all from one instant. Throws `ForkError`, which holds the copies that were made, when
    * some could not be; a plain `SpaceError` when none was.
    */
-  async fork(count = 1, { from, signal }: ForkOptions = {}): Promise<Sandbox[]> {
+  async fork(count = 1, { from, signal, ...unknown }: ForkOptions = {}): Promise<Sandbox[]> {
+    refuseUnknown(unknown);
     const json = { count, from: from === undefined ? undefined : pastPoint(from) };
     const call = { method: 'POST', path: `${this.#path}/fork`, json, signal } as const;
     const { results } = await this.#transport.json<ForkResults>(call);
@@ -294,8 +306,9 @@ export class Sandbox implements AsyncDisposable {
    */
   async rewind(
     to: Snapshot | string | PastTime,
-    { keepPresent, signal }: RewindOptions = {},
+    { keepPresent, signal, ...unknown }: RewindOptions = {},
   ): Promise<Snapshot | null> {
+    refuseUnknown(unknown);
     const json = { to: pastPoint(to), keepPresent };
     const call = { method: 'POST', path: `${this.#path}/rewind`, json, signal } as const;
     const { sandbox, kept } = await this.#transport.json<Rewound>(call);
@@ -304,23 +317,27 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** Changes when it is paused as idle, woken or snapshotted. */
-  async update({ idle, wakeAt, snapshots, signal }: UpdateOptions): Promise<this> {
+  async update({ idle, wakeAt, snapshots, signal, ...unknown }: UpdateOptions): Promise<this> {
+    refuseUnknown(unknown);
     const json = { idle, wakeAt: wakeAt instanceof Date ? wakeAt.toISOString() : wakeAt, snapshots };
     this.#fields = await this.#transport.json({ method: 'PATCH', path: this.#path, json, signal });
     return this;
   }
 
   /** Keeps everything on disk and frees the microVM. The next use wakes it. */
-  async pause({ signal }: CallOptions = {}): Promise<this> {
+  async pause({ signal, ...unknown }: CallOptions = {}): Promise<this> {
+    refuseUnknown(unknown);
     return this.#change('pause', signal);
   }
 
-  async resume({ signal }: CallOptions = {}): Promise<this> {
+  async resume({ signal, ...unknown }: CallOptions = {}): Promise<this> {
+    refuseUnknown(unknown);
     return this.#change('resume', signal);
   }
 
   /** Asks the server what it is now. */
-  async refresh({ signal }: CallOptions = {}): Promise<this> {
+  async refresh({ signal, ...unknown }: CallOptions = {}): Promise<this> {
+    refuseUnknown(unknown);
     this.#fields = await getFields(this.#transport, this.id, signal);
     return this;
   }
@@ -328,7 +345,8 @@ export class Sandbox implements AsyncDisposable {
   /**
    * What it takes of the host: now (null while it does not run), and every 10 s over the last hour. It is not woken.
    */
-  async metrics({ signal }: CallOptions = {}): Promise<SandboxMetrics> {
+  async metrics({ signal, ...unknown }: CallOptions = {}): Promise<SandboxMetrics> {
+    refuseUnknown(unknown);
     return this.#transport.json({ method: 'GET', path: `${this.#path}/metrics`, signal });
   }
 
@@ -342,12 +360,14 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** The environment that it was created with. */
-  async env({ signal }: CallOptions = {}): Promise<Record<string, string>> {
+  async env({ signal, ...unknown }: CallOptions = {}): Promise<Record<string, string>> {
+    refuseUnknown(unknown);
     return (await getDetail(this.#transport, this.id, signal)).env;
   }
 
   /** Deletes it, with its unnamed snapshots. Of one that is gone already: nothing. */
-  async delete({ signal }: CallOptions = {}): Promise<void> {
+  async delete({ signal, ...unknown }: CallOptions = {}): Promise<void> {
+    refuseUnknown(unknown);
     try {
       await this.#transport.done({ method: 'DELETE', path: this.#path, signal });
     } catch (error) {

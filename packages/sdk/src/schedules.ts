@@ -1,5 +1,6 @@
 /** The schedules of a sandbox: it is woken again and again, and a command is run in it. */
 import type { Request, Schedule, ScheduleList } from '@space/contract';
+import { refuseUnknown } from './options.ts';
 import type { CallOptions, Transport } from './transport.ts';
 
 export type { Schedule };
@@ -33,30 +34,37 @@ export class Schedules {
   }
 
   /** Errors: `bad_request` for an expression that is none or never comes, `limit_reached` beyond 16. */
-  create(options: ScheduleOptions, { signal }: CallOptions = {}): Promise<Schedule> {
-    const { cron, timeZone, exec, catchUp, enabled } = options;
+  create(options: ScheduleOptions, { signal, ...unknown }: CallOptions = {}): Promise<Schedule> {
+    refuseUnknown(unknown);
+    const { cron, timeZone, exec, catchUp, enabled, ...rest } = options;
+    refuseUnknown(rest);
     const json = { cron, timeZone, exec: exec === undefined ? undefined : execOf(exec), catchUp, enabled };
     return this.#transport.json({ method: 'POST', path: this.#path, json, signal });
   }
 
   /** Oldest first, each with its next time and its last runs. */
-  async list({ signal }: CallOptions = {}): Promise<Schedule[]> {
+  async list({ signal, ...unknown }: CallOptions = {}): Promise<Schedule[]> {
+    refuseUnknown(unknown);
     return (await this.#transport.json<ScheduleList>({ method: 'GET', path: this.#path, signal })).schedules;
   }
 
   /** Throws `not_found`. */
-  get(id: string, { signal }: CallOptions = {}): Promise<Schedule> {
+  get(id: string, { signal, ...unknown }: CallOptions = {}): Promise<Schedule> {
+    refuseUnknown(unknown);
     return this.#transport.json({ method: 'GET', path: this.#pathOf(id), signal });
   }
 
-  update(id: string, changes: ScheduleChanges, { signal }: CallOptions = {}): Promise<Schedule> {
-    const { cron, timeZone, exec, catchUp, enabled } = changes;
+  update(id: string, changes: ScheduleChanges, { signal, ...unknown }: CallOptions = {}): Promise<Schedule> {
+    refuseUnknown(unknown);
+    const { cron, timeZone, exec, catchUp, enabled, ...rest } = changes;
+    refuseUnknown(rest);
     const json = { cron, timeZone, exec: exec == null ? exec : execOf(exec), catchUp, enabled };
     return this.#transport.json({ method: 'PATCH', path: this.#pathOf(id), json, signal });
   }
 
   /** A command that it has started goes on. */
-  async delete(id: string, { signal }: CallOptions = {}): Promise<void> {
+  async delete(id: string, { signal, ...unknown }: CallOptions = {}): Promise<void> {
+    refuseUnknown(unknown);
     await this.#transport.done({ method: 'DELETE', path: this.#pathOf(id), signal });
   }
 

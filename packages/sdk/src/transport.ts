@@ -6,6 +6,7 @@
 import type { Problem } from '@space/contract';
 import { readConfigFile } from './config-file.ts';
 import { fromProblem, invalidAnswer, misused, type SpaceError, unreachable } from './errors.ts';
+import { refuseUnknown } from './options.ts';
 import { MAX_RETRIES, pause, pauseAfterAnswer, pauseAfterFailure } from './retry.ts';
 import { checkVersion } from './version.ts';
 
@@ -20,6 +21,19 @@ export interface ConnectionOptions {
   readonly maxRetries?: number;
   /** In place of the global fetch. */
   readonly fetch?: typeof fetch;
+}
+
+/** The other options of a call. */
+export function withoutConnection<T extends ConnectionOptions>(options: T): Omit<T, keyof ConnectionOptions> {
+  const { apiKey: _, baseUrl: __, project: ___, maxRetries: ____, fetch: _____, ...rest } = options;
+  return rest;
+}
+
+/** Of a call that has no other options. */
+export function signalOf(options: ConnectionOptions & CallOptions): AbortSignal | undefined {
+  const { signal, ...unknown } = withoutConnection(options);
+  refuseUnknown(unknown);
+  return signal;
 }
 
 export interface CallOptions {

@@ -4,6 +4,8 @@ import {
   eventOfRevocation,
   type Page,
   type PageRequest,
+  type ProjectChanges,
+  type ProjectDeletion,
   pageOf,
   type RecordedApiKey,
   type RecordedOrganisation,
@@ -12,7 +14,7 @@ import {
   type TenantRecords,
 } from '@space/control';
 import type { ApiKeyId, Limits, OrganisationId, PolicyChoice, ProjectId, Usage } from '@space/core';
-import { type Kysely, type Selectable, type SelectQueryBuilder, sql } from 'kysely';
+import { type Kysely, type Selectable, type SelectQueryBuilder, sql, type Transaction } from 'kysely';
 import { translated } from './errors.ts';
 import { appendEvents } from './postgres-events.ts';
 import { rowOfLimits, usageOf } from './postgres-limits.ts';
@@ -71,6 +73,51 @@ export class PostgresTenants implements TenantRecords {
     });
   }
 
+  renameOrganisation(id: OrganisationId, name: string): Promise<RecordedOrganisation | null> {
+    return translated(async () => {
+      const update = this.#db.updateTable('organisations').set({ name }).where('id', '=', id);
+      const row = await update.returningAll().executeTakeFirst();
+      return row === undefined ? null : organisationOf(row);
+    });
+  }
+
+  deleteProject(
+    organisationId: OrganisationId,
+    id: ProjectId,
+    { force, at }: { readonly force: boolean; readonly at: Date },
+  ): Promise<ProjectDeletion> {
+    return translated(() =>
+      this.#db.transaction().execute(async (tx) => {
+        // One at a time in an organisation: two that delete the last two would else both succeed.
+        await tx.selectFrom('organisations').select('id').where('id', '=', organisationId).forUpdate().execute();
+        const own = tx.selectFrom('projects').select('id').where('organisation_id', '=', organisationId);
+        const live = await own.where('deleted_at', 'is', null).execute();
+        if (!live.some((project) => project.id === id)) return 'absent';
+        if (live.length === 1) return 'last';
+        if (!force && (await holdsAnything(tx, id))) return 'not_empty';
+        await tx.updateTable('projects').set({ deleted_at: at }).where('id', '=', id).execute();
+        const keys = tx.updateTable('api_keys').set({ revoked_at: at }).where('project_id', '=', id);
+        const revoked = await keys.where('revoked_at', 'is', null).returning('id').execute();
+        await appendEvents(
+          tx,
+          revoked.map((key) => eventOfRevocation(organisationId, key.id as ApiKeyId, at)),
+        );
+        return 'deleted';
+      }),
+    );
+  }
+
+  projectsToPurge(): Promise<readonly ProjectId[]> {
+    return translated(async () => {
+      const { rows } = await sql<{ id: ProjectId }>`
+        select id from projects where deleted_at is not null and (
+          exists (select from sandboxes where project_id = projects.id and settled <> 'deleted')
+          or exists (select from snapshots where project_id = projects.id)
+        )`.execute(this.#db);
+      return rows.map(({ id }) => id);
+    });
+  }
+
   findProject(organisationId: OrganisationId, id: ProjectId): Promise<RecordedProject | null> {
     return this.#project(organisationId, (query) => query.where('id', '=', id));
   }
@@ -93,15 +140,19 @@ export class PostgresTenants implements TenantRecords {
     });
   }
 
-  updateProject(id: ProjectId, { snapshotPolicy }: Pick<RecordedProject, 'snapshotPolicy'>) {
+  updateProject(id: ProjectId, { name, snapshotPolicy }: ProjectChanges): Promise<RecordedProject | null> {
     return translated(async () => {
-      const set = { snapshot_policy: JSON.stringify(snapshotPolicy) };
-      const row = await this.#db
-        .updateTable('projects')
-        .set(set)
-        .where('id', '=', id)
-        .returningAll()
-        .executeTakeFirst();
+      const changes = {
+        ...(name === undefined ? {} : { name }),
+        ...(snapshotPolicy === undefined ? {} : { snapshot_policy: JSON.stringify(snapshotPolicy) }),
+      };
+      const live = () =>
+        this.#db.selectFrom('projects').selectAll().where('id', '=', id).where('deleted_at', 'is', null);
+      if (Object.keys(changes).length > 0) {
+        const update = this.#db.updateTable('projects').set(changes).where('id', '=', id);
+        await update.where('deleted_at', 'is', null).execute();
+      }
+      const row = await live().executeTakeFirst();
       return row === undefined ? null : projectOf(row);
     });
   }
@@ -168,7 +219,8 @@ export class PostgresTenants implements TenantRecords {
   }
 
   #projectsOf(organisationId: OrganisationId) {
-    return this.#db.selectFrom('projects').selectAll().where('organisation_id', '=', organisationId);
+    const own = this.#db.selectFrom('projects').selectAll().where('organisation_id', '=', organisationId);
+    return own.where('deleted_at', 'is', null);
   }
 
   #project(
@@ -180,6 +232,13 @@ export class PostgresTenants implements TenantRecords {
       return row === undefined ? null : projectOf(row);
     });
   }
+}
+
+async function holdsAnything(tx: Transaction<Tables>, id: ProjectId): Promise<boolean> {
+  const sandboxes = tx.selectFrom('sandboxes').select('id').where('project_id', '=', id);
+  if ((await sandboxes.where('settled', '<>', 'deleted').limit(1).executeTakeFirst()) !== undefined) return true;
+  const snapshots = tx.selectFrom('snapshots').select('id').where('project_id', '=', id);
+  return (await snapshots.limit(1).executeTakeFirst()) !== undefined;
 }
 
 function isAdmin({ roles, project_id }: { readonly roles: readonly string[]; readonly project_id: string | null }) {

@@ -113,6 +113,8 @@ interface ProjectTable {
   created_at: Date;
   /** In order of their making: times can be equal. */
   ordinal: Generated<number>;
+  /** Kept, since what was deleted of it keeps its ids. */
+  deleted_at: Date | null;
 }
 
 interface ApiKeyTable {
@@ -583,6 +585,15 @@ export const MIGRATIONS: Record<string, Migration> = {
       await sql`create index shares_sandbox on shares (sandbox_id, created_at, id)`.execute(db);
       await sql`create index shares_expiry on shares (expires_at)`.execute(db);
       await sql`alter table events add column share_id text`.execute(db);
+    },
+  },
+  '0015_deleted_projects': {
+    async up(db) {
+      await sql`alter table projects add column deleted_at timestamptz(3)`.execute(db);
+      await sql`alter table projects drop constraint projects_name_unique`.execute(db);
+      await sql`
+        create unique index projects_name_unique on projects (organisation_id, name)
+        where deleted_at is null`.execute(db);
     },
   },
 };

@@ -1,7 +1,16 @@
 /** Who owns what and who may do what: organisations, their projects and their API keys. */
 import { ROLES } from '@space/core';
 import { z } from 'zod';
-import { apiKeyId, name, nextCursor, organisationId, projectId, projectReference, timestamp } from './fields.ts';
+import {
+  apiKeyId,
+  name,
+  nextCursor,
+  organisationId,
+  projectId,
+  projectReference,
+  queryBoolean,
+  timestamp,
+} from './fields.ts';
 import { policyChoice, shownPolicyChoice } from './snapshot-policy.ts';
 
 export const role = z.enum(ROLES).meta({ id: 'Role' });
@@ -12,7 +21,12 @@ export const project = z
 
 export const projectList = z.strictObject({ projects: z.array(project), nextCursor }).meta({ id: 'ProjectList' });
 export const createProjectBody = z.strictObject({ name }).meta({ id: 'CreateProject' });
-export const updateProjectBody = z.strictObject({ snapshots: policyChoice }).meta({ id: 'UpdateProject' });
+export const updateProjectBody = z
+  .strictObject({ name: name.exactOptional(), snapshots: policyChoice.exactOptional() })
+  .meta({ id: 'UpdateProject', description: 'What is left out stays.' });
+export const deleteProjectQuery = z.strictObject({
+  force: queryBoolean.default(false).meta({ description: 'Also its sandboxes and snapshots.' }),
+});
 export const projectParams = z.strictObject({ id: projectReference });
 
 const apiKeyShape = {

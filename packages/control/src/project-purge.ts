@@ -1,0 +1,67 @@
+/**
+ * Empties projects that were deleted: their sandboxes, then the named snapshots that these leave. The records say first that
+ * a project is deleted, and from then on nobody reaches it; so what a process that died has left, the next round takes up.
+ */
+import type { ProjectId } from '@space/core';
+import type { Machinery } from './lifecycle-use-cases.ts';
+import type { RecordedSnapshot } from './records.ts';
+import { mapInParallel } from './turns.ts';
+
+const PARALLEL_DELETES = 4;
+const PIECE = 100;
+
+export class ProjectPurge {
+  readonly #machinery: Machinery;
+  /** A round that is not over yet is this round. */
+  #round: Promise<void> | null = null;
+
+  constructor(machinery: Machinery) {
+    this.#machinery = machinery;
+  }
+
+  /** All deleted projects that hold something. What cannot be removed now is logged, and left to the next round. */
+  round(): Promise<void> {
+    this.#round ??= this.#purgeAll().finally(() => {
+      this.#round = null;
+    });
+    return this.#round;
+  }
+
+  async #purgeAll(): Promise<void> {
+    const { records, logger } = this.#machinery.ports;
+    for (const projectId of await records.tenants.projectsToPurge()) {
+      await this.purge(projectId).catch((err: unknown) =>
+        logger.warn({ projectId, err }, 'a deleted project is not empty yet'),
+      );
+    }
+  }
+
+  /** Throws the first failure, after all have been tried. */
+  async purge(projectId: ProjectId): Promise<void> {
+    const { ports, driver, effects } = this.#machinery;
+    const own = (await ports.records.allSandboxes()).filter((sandbox) => sandbox.projectId === projectId);
+    const ends = await mapInParallel(own, PARALLEL_DELETES, ({ id }) =>
+      driver.perform(id, 'delete', effects.delete()).then(
+        () => null,
+        (thrown: unknown) => ({ thrown }),
+      ),
+    );
+    for (const snapshot of await this.#named(projectId)) await this.#drop(snapshot);
+    const failed = ends.find((end) => end !== null);
+    if (failed !== undefined) throw failed?.thrown;
+  }
+
+  async #named(projectId: ProjectId): Promise<readonly RecordedSnapshot[]> {
+    return (await this.#machinery.ports.records.listSnapshots({ projectId, limit: PIECE })).items;
+  }
+
+  async #drop({ id, sandboxId, vault }: RecordedSnapshot): Promise<void> {
+    const { ports, driver, pins } = this.#machinery;
+    await driver.exclusively(sandboxId, async () => {
+      // Sandboxes are being started from it; they go first, in the next round.
+      if (pins.has(id)) return;
+      await ports.node.deletePoint(vault, id);
+      await ports.records.dropSnapshots([id], new Date(ports.clock.now()));
+    });
+  }
+}
