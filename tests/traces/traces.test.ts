@@ -19,6 +19,9 @@ import { openTraces } from '@space/traces-otel';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
 const ignore = () => undefined;
+/** The fake vault copies whole files. */
+const ANY = { min: 1, max: 8, step: 1 };
+const TINY_LIMITS = { ...SIZE_LIMITS, memoryMib: ANY, diskMib: ANY };
 
 interface WireSpan {
   readonly traceId: string;
@@ -96,7 +99,7 @@ beforeAll(async () => {
     clock,
     chance,
     memoryMib: 10_000,
-    limits: SIZE_LIMITS,
+    limits: TINY_LIMITS,
     tracer: ofNode,
     facts: {
       runtime: 'fake',
@@ -150,7 +153,7 @@ afterAll(async () => {
 });
 
 it('shows a call, its operation, the order to the node and each of its phases as one trace, that of the caller', async () => {
-  const size = { vcpus: 1, memoryMib: 256, diskMib: 2048 };
+  const size = { vcpus: 1, memoryMib: 1, diskMib: 1 };
   const created = await ask('POST', '/v1/sandboxes', { size, metadata: { secret: 'canary-of-content' } });
   expect(created.status, await created.clone().text()).toBe(201);
   const { id } = (await created.json()) as { id: string };

@@ -72,24 +72,32 @@ export function socketPair(): { readonly ours: Socket; readonly theirs: number }
   return { ours: new Socket({ fd: ours, readable: true, writable: true }), theirs };
 }
 
-/** Layout of `struct msghdr`, `iovec` and `cmsghdr` on 64-bit Linux. */
+/** Sizes of `struct msghdr`, `iovec` and `cmsghdr` on 64-bit Linux. */
+const MESSAGE_BYTES = 56;
+const VECTOR_BYTES = 16;
+const CONTROL_BYTES = 16;
+
+/** One allocation holds all that the call reads, so that what is passed to it keeps the rest from being collected. */
 function sendWithFiles(fd: number, bytes: Uint8Array, fds: readonly number[]): void {
-  const control = Buffer.alloc(16 + Math.ceil((fds.length * 4) / 8) * 8);
-  control.writeBigUInt64LE(BigInt(16 + fds.length * 4), 0);
-  control.writeInt32LE(SOL_SOCKET, 8);
-  control.writeInt32LE(SCM_RIGHTS, 12);
-  for (const [index, passed] of fds.entries()) control.writeInt32LE(passed, 16 + index * 4);
-  const vector = Buffer.alloc(16);
-  vector.writeBigUInt64LE(koffi.address(bytes), 0);
-  vector.writeBigUInt64LE(BigInt(bytes.length), 8);
-  const message = Buffer.alloc(56);
-  message.writeBigUInt64LE(koffi.address(vector), 16);
-  message.writeBigUInt64LE(1n, 24);
+  const control = MESSAGE_BYTES + VECTOR_BYTES;
+  const controlLength = CONTROL_BYTES + fds.length * 4;
+  const controlSpace = Math.ceil(controlLength / 8) * 8;
+  const memory = Buffer.alloc(control + controlSpace + bytes.length);
+  const start = koffi.address(memory);
+  memory.set(bytes, control + controlSpace);
+  memory.writeBigUInt64LE(start + BigInt(control + controlSpace), MESSAGE_BYTES);
+  memory.writeBigUInt64LE(BigInt(bytes.length), MESSAGE_BYTES + 8);
+  memory.writeBigUInt64LE(start + BigInt(MESSAGE_BYTES), 16);
+  memory.writeBigUInt64LE(1n, 24);
   if (fds.length > 0) {
-    message.writeBigUInt64LE(koffi.address(control), 32);
-    message.writeBigUInt64LE(BigInt(control.length), 40);
+    memory.writeBigUInt64LE(start + BigInt(control), 32);
+    memory.writeBigUInt64LE(BigInt(controlSpace), 40);
+    memory.writeBigUInt64LE(BigInt(controlLength), control);
+    memory.writeInt32LE(SOL_SOCKET, control + 8);
+    memory.writeInt32LE(SCM_RIGHTS, control + 12);
+    for (const [index, passed] of fds.entries()) memory.writeInt32LE(passed, control + CONTROL_BYTES + index * 4);
   }
-  const sent = sendmsgFunction(fd, message, MSG_DONTWAIT_NOSIGNAL);
+  const sent = sendmsgFunction(fd, memory, MSG_DONTWAIT_NOSIGNAL);
   if (sent < 0) throw failure('sendmsg');
   if (sent !== bytes.length) throw new Error(`sendmsg took ${sent} of ${bytes.length} bytes`);
 }
