@@ -145,13 +145,23 @@ function readSdk(file: string): Promise<string> {
 
 async function cliReference(): Promise<string> {
   const overview = await help();
-  const verbs = [...overview.matchAll(/^ {2}([a-z]+) .*$/gm)].map(([, verb = '']) => verb);
-  const client = verbs.slice(0, verbs.indexOf('help'));
   const parts = [`\`\`\`text\n${overview.trimEnd()}\n\`\`\`\n`];
-  for (const verb of client) parts.push(`## space ${verb}\n\n\`\`\`text\n${(await help(verb)).trimEnd()}\n\`\`\`\n`);
+  for (const verb of verbsIn(overview)) {
+    const text = await help(verb);
+    parts.push(`## space ${verb}\n\n\`\`\`text\n${text.trimEnd()}\n\`\`\`\n`);
+    for (const inner of verbsIn(text))
+      parts.push(`### space ${verb} ${inner}\n\n\`\`\`text\n${(await help(verb, inner)).trimEnd()}\n\`\`\`\n`);
+  }
   for (const verb of ['up', 'down', 'doctor', 'uninstall'])
     parts.push(`## space ${verb}\n\n\`\`\`text\n${(await hostHelp(verb)).trimEnd()}\n\`\`\`\n`);
   return [generated('Command line', 'its help'), ...parts].join('\n');
+}
+
+/** Those that a help lists, up to `help` itself where it has that. */
+function verbsIn(text: string): string[] {
+  const [, list = ''] = text.split('\nCommands:\n');
+  const verbs = [...list.matchAll(/^ {2}([a-z]+) .*$/gm)].map(([, verb = '']) => verb);
+  return verbs.includes('help') ? verbs.slice(0, verbs.indexOf('help')) : verbs;
 }
 
 async function help(...words: string[]): Promise<string> {

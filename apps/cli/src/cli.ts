@@ -1,5 +1,5 @@
 /** What turns a command line into a call of a verb: the options that all share, and the context that they make. */
-import { Command } from '@commander-js/extra-typings';
+import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings';
 import type { Context, Io } from './context.ts';
 import { EXIT, usage } from './errors.ts';
 import { Output } from './output.ts';
@@ -33,11 +33,12 @@ export class Cli {
   run<A extends readonly unknown[], O extends CommonOptions>(
     handler: Handler<A, O>,
     failedCode: number = EXIT.failed,
-  ): (...given: [...A, O, unknown]) => Promise<void> {
+  ): (...given: [...A, O, CommandUnknownOpts]) => Promise<void> {
     return async (...given) => {
       this.failedCode = failedCode;
       const args = given.slice(0, -2) as unknown as A;
-      const options = given.at(-2) as O;
+      // An option that a verb and its group both have is taken by the group, wherever it stands.
+      const options = (given.at(-1) as CommandUnknownOpts).optsWithGlobals() as O;
       this.exitCode = (await handler(this.contextOf(options), options, ...args)) ?? 0;
     };
   }

@@ -7,7 +7,9 @@ import { keys } from './verbs/keys.ts';
 import { logs } from './verbs/logs.ts';
 import { capabilities, templates } from './verbs/platform.ts';
 import * as points from './verbs/points.ts';
+import { ports } from './verbs/ports.ts';
 import * as sandboxes from './verbs/sandboxes.ts';
+import { schedules } from './verbs/schedules.ts';
 import { top } from './verbs/top.ts';
 
 /** Verbs on this machine, which the script `space` carries out. */
@@ -45,6 +47,8 @@ export function buildProgram(cli: Cli) {
     commands.exec,
     commands.shell,
     cp,
+    ports,
+    schedules,
     logs,
     top,
     points.snapshot,

@@ -22,17 +22,16 @@ export async function resolveSnapshot(reference: string, context: Context, sandb
   if (exact !== undefined) return exact;
   const candidates =
     sandbox === undefined ? await listSnapshots(connection) : (await sandbox.timeline(connection)).snapshots;
-  const list = sandbox === undefined ? 'space snapshot ls' : `space timeline ${sandbox.name ?? sandbox.id}`;
+  const list = sandbox === undefined ? 'space snapshots' : `space timeline ${sandbox.name ?? sandbox.id}`;
   return pickOne('snapshot', reference, candidates, list);
 }
 
-/** An exact match wins over prefixes; a prefix of an id may leave its kind (`sbx_`) out. */
+/** An exact match wins over prefixes, but names of some kinds are not unique; a prefix of an id may leave its kind (`sbx_`) out. */
 export function pickOne<T extends Named>(kind: string, reference: string, candidates: readonly T[], list: string): T {
-  const exact = candidates.find(({ id, name }) => id === reference || name === reference);
-  if (exact !== undefined) return exact;
-  const begins = (text: string | null) => text?.startsWith(reference) === true;
+  const exact = candidates.filter(({ id, name }) => id === reference || name === reference);
+  const begins = (text: string | null) => reference !== '' && text?.startsWith(reference) === true;
   const found =
-    reference === '' ? [] : candidates.filter(({ id, name }) => begins(id) || begins(name) || begins(bare(id)));
+    exact.length > 0 ? exact : candidates.filter(({ id, name }) => begins(id) || begins(name) || begins(bare(id)));
   const [only] = found;
   if (only !== undefined && found.length === 1) return only;
   if (only === undefined) {

@@ -23,6 +23,8 @@ it('offers verbs, names of sandboxes and options, through a link to the script',
     };
     expect(await offered('tim')).toMatch(/^timeline\b/);
     expect(await offered('exec', 'bo')).toMatch(/^boxed\b/);
+    expect(await offered('ports', 'for')).toMatch(/^forward\b/);
+    expect(await offered('ports', 'forward', 'bo')).toMatch(/^boxed\b/);
     expect(await offered('create', '--mem')).toMatch(/^--memory\b/);
     expect(await offered('u')).toMatch(/^up\b/);
   } finally {

@@ -65,6 +65,23 @@ describe('points', () => {
     await world.ok('snapshots', 'rm', 'golden');
     expect(await world.json('snapshots')).toEqual([]);
   });
+
+  it('are pinned, named and noted later, and that is taken away again', async () => {
+    await world.ok('create', '-n', 'later');
+    const point = (await world.ok('snapshot', 'later')).trim();
+    const row = async () => (await world.ok('timeline', 'later')).split('\n').find((line) => line.includes(point));
+    expect(await world.ok('snapshots', 'unpin', point)).toBe(`${point}\n`);
+    expect(await row()).toContain('by policy');
+    expect(await world.json('snapshots', 'pin', point)).toMatchObject({ id: point, pinned: true });
+    await world.ok('snapshots', 'note', point, 'before the move');
+    expect(await row()).toMatch(/pinned .* before the move$/);
+    await world.ok('snapshots', 'name', point, 'milestone');
+    expect(await row()).toMatch(/ milestone .*by name/);
+    await world.ok('snapshots', 'note', 'mile');
+    expect(await world.json('snapshots', 'name', 'milestone')).toMatchObject({ id: point, name: null, note: null });
+    expect(await world.json('snapshots')).toEqual([]);
+    await world.ok('rm', 'later');
+  });
 });
 
 describe('what a sandbox did', () => {
@@ -114,6 +131,19 @@ describe('the platform', () => {
   });
 });
 
+describe('schedules', () => {
+  it('are listed, with their next time and their command', async () => {
+    const sandbox = await Sandbox.create({ ...world.platform.connection, name: 'early' });
+    const { id, nextRunAt } = await sandbox.schedules.create({ cron: '0 8 * * MON', exec: ['./report', '\x1b[2J'] });
+    await sandbox.schedules.create({ cron: '@daily', timeZone: 'Europe/Berlin', enabled: false });
+    const listed = await world.ok('schedules', 'early');
+    expect(listed).toContain(`${id}  0 8 * * MON  UTC            ${nextRunAt}  -     ./report \\u{1b}[2J\n`);
+    expect(listed).toMatch(/@daily +Europe\/Berlin +disabled +- +-\n$/);
+    expect(await world.json('schedules', 'early')).toMatchObject([{ id }, { enabled: false }]);
+    await world.ok('rm', 'early');
+  });
+});
+
 describe('errors', () => {
   it.each([
     [['get', 'nobody'], 1, 'not_found'],
@@ -123,6 +153,9 @@ describe('errors', () => {
     [['exec'], 2, 'bad_usage'],
     [['nonsense'], 2, 'bad_usage'],
     [['ls', '--url', 'http://127.0.0.1:9'], 1, 'unreachable'],
+    [['keys', 'revoke', 'none', '--url', 'http://127.0.0.1:9'], 1, 'unreachable'],
+    [['ports', 'url', 'nobody', '80'], 1, 'not_found'],
+    [['ports', 'share', 'nobody', '0'], 2, 'bad_usage'],
     [['cp', 'a', 'b'], 2, 'bad_usage'],
   ])('of %j have an exit code, and one shape in JSON', async (args, code, name) => {
     const ran = await world.run([...args, '--json']);

@@ -1,5 +1,14 @@
 /** snapshot, snapshots, timeline, fork, rewind. */
-import { deleteSnapshot, ForkError, listSnapshots, type PastTime, type Sandbox, type Snapshot } from '@space/sdk';
+import {
+  deleteSnapshot,
+  ForkError,
+  listSnapshots,
+  type PastTime,
+  type Sandbox,
+  type Snapshot,
+  type SnapshotChanges,
+  updateSnapshot,
+} from '@space/sdk';
 import { type Cli, duration, verb, wholeNumber } from '../cli.ts';
 import type { Context } from '../context.ts';
 import { usage } from '../errors.ts';
@@ -41,16 +50,58 @@ export function snapshots(cli: Cli) {
       .argument('<snapshot...>')
       .action(
         cli.run(async (context, _, references) => {
-          const found: Snapshot[] = [];
-          for (const reference of references) found.push(await resolveSnapshot(reference, context));
-          for (const { id } of found) {
+          for (const { id } of await resolveAll(references, context)) {
             await deleteSnapshot(id, context.connection);
             context.out.item({ id, deleted: true }, () => id);
           }
         }),
       ),
   );
+  group.addCommand(pinning(cli, 'pin', 'keep snapshots, whatever the retention says', true));
+  group.addCommand(pinning(cli, 'unpin', 'leave snapshots to the retention', false));
+  group.addCommand(naming(cli));
+  group.addCommand(noting(cli));
   return group;
+}
+
+function pinning(cli: Cli, word: string, summary: string, pinned: boolean) {
+  return verb(word, summary)
+    .argument('<snapshot...>')
+    .action(
+      cli.run(async (context, _, references) => {
+        for (const { id } of await resolveAll(references, context)) {
+          const changed = await updateSnapshot(id, { ...context.connection, pinned });
+          context.out.item(changed, () => id);
+        }
+      }),
+    );
+}
+
+function naming(cli: Cli) {
+  return verb('name', 'name a snapshot, which then outlives its sandbox; without a name, take its name away')
+    .argument('<snapshot>')
+    .argument('[name]')
+    .action(cli.run((context, _, reference, name) => change(reference, { name: name ?? null }, context)));
+}
+
+function noting(cli: Cli) {
+  return verb('note', 'write something beside a snapshot; without a text, take it away')
+    .argument('<snapshot>')
+    .argument('[text]')
+    .action(cli.run((context, _, reference, text) => change(reference, { note: text ?? null }, context)));
+}
+
+async function change(reference: string, changes: SnapshotChanges, context: Context): Promise<undefined> {
+  const { id } = await resolveSnapshot(reference, context);
+  const changed = await updateSnapshot(id, { ...context.connection, ...changes });
+  context.out.result(changed, () => id);
+}
+
+/** Nothing is done before it is known what every reference means. */
+async function resolveAll(references: readonly string[], context: Context): Promise<Snapshot[]> {
+  const found: Snapshot[] = [];
+  for (const reference of references) found.push(await resolveSnapshot(reference, context));
+  return found;
 }
 
 export function timeline(cli: Cli) {
