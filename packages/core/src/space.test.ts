@@ -6,7 +6,7 @@ import { judgeSpace, mayGoOn, spaceMarks, type WatchedLife } from './space.ts';
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
 const TOTAL = 100 * GIB;
-const { edgeBytes, writersBytes, calmBytes } = spaceMarks(TOTAL);
+const { edgeBytes, restBytes, writersBytes, calmBytes } = spaceMarks(TOTAL);
 
 function life(name: string, overrides: Partial<WatchedLife> = {}): WatchedLife {
   return { lifeId: `lif_${name}` as LifeId, memoryBytes: GIB, stopped: null, writtenBytes: 0, ...overrides };
@@ -21,10 +21,16 @@ describe('a vault that runs out of space', () => {
   });
 
   it('stops who writes most to its disk first, and nobody who does not write', () => {
-    const lives = [life('idle'), life('little', { writtenBytes: MIB }), life('most', { writtenBytes: 9 * MIB })];
+    const lives = [life('idle'), life('little', { writtenBytes: MIB }), life('most', { writtenBytes: 32 * MIB })];
     expect(judge(writersBytes - 1, lives).stop).toEqual([{ lifeId: 'lif_most', as: 'writer' }]);
     expect(judge(writersBytes, lives).stop).toEqual([]);
     expect(judge(writersBytes - 1, [life('idle')]).stop).toEqual([]);
+  });
+
+  it('lets go on who writes little, until that is much of what is left', () => {
+    const lives = [life('little', { writtenBytes: MIB })];
+    expect(judge(edgeBytes + 33 * MIB, lives).stop).toEqual([]);
+    expect(judge(edgeBytes + 32 * MIB, lives).stop).toEqual([{ lifeId: 'lif_little', as: 'writer' }]);
   });
 
   it('stops all at the edge', () => {
@@ -37,8 +43,8 @@ describe('a vault that runs out of space', () => {
 
   it('lets go on, one at a time, first those that did not write', () => {
     const lives = [life('writer', { stopped: 'writer' }), life('a', { stopped: 'all' }), life('b', { stopped: 'all' })];
-    expect(judge(writersBytes - 1, lives).letGoOn).toBeNull();
-    expect(judge(writersBytes, lives).letGoOn).toBe('lif_a');
+    expect(judge(restBytes - 1, lives).letGoOn).toBeNull();
+    expect(judge(restBytes, lives).letGoOn).toBe('lif_a');
     expect(judge(calmBytes - 1, lives.slice(0, 1)).letGoOn).toBeNull();
     expect(judge(calmBytes, lives.slice(0, 1)).letGoOn).toBe('lif_writer');
     expect(mayGoOn({ totalBytes: TOTAL, availableBytes: TOTAL }, life('runs'))).toBe(false);

@@ -6,11 +6,14 @@
  *
  * ```
  *   available ──────────────────────────────────────────────────────────────────────► 0
- *     all is well │ nothing new: no sandbox,   │ who writes to its disk │ all stand
+ *     all is well │ nothing new: no sandbox,   │ who fills its disk     │ all stand
  *                 │ snapshot, fork or resume   │ stands still           │ still
- *             memory of all lives            2 × edge                  edge
- *             + 2 × edge
+ *             memory of all lives            3 × edge                  edge
+ *             + 3 × edge
  * ```
+ *
+ * Between the last two, memory that is rewritten takes blocks which the file system has back at its next commit only. What was
+ * stopped at the edge goes on at twice the edge, so that one who filled a vault does not hold up those who only compute.
  *
  * The memory of a life is promised to it, disks are not: so disks give way first, and a guest that only computes goes on.
  */
@@ -30,12 +33,16 @@ const MIN_LOOK_MS = 25;
 const MAX_LOOK_MS = 1_000;
 /** While something stands still, and between two that go on: what the first takes is seen before the next. */
 const RELEASE_LOOK_MS = 250;
-/** Writes below this between two looks are not what fills a vault. */
+/** Writes below this between two looks are not what fills a vault, */
 const WRITER_BYTES = 64 * 1024;
+/** nor are those below this part of what is left above the edge: a new file system, say, zeroes its tables bit by bit. */
+const WRITER_PART = 1 / 32;
 
 export interface SpaceMarks {
   /** Below it all vCPUs stand still. */
   readonly edgeBytes: number;
+  /** From it on who was stopped at the edge, and did not write, may go on. */
+  readonly restBytes: number;
   /** Below it those that write to their disks do, and nothing new is let in. */
   readonly writersBytes: number;
   /** From it on who wrote may go on. */
@@ -44,7 +51,7 @@ export interface SpaceMarks {
 
 export function spaceMarks(totalBytes: number): SpaceMarks {
   const edgeBytes = Math.floor(Math.min(EDGE_BYTES, totalBytes * EDGE_PART));
-  return { edgeBytes, writersBytes: 2 * edgeBytes, calmBytes: 3 * edgeBytes };
+  return { edgeBytes, restBytes: 2 * edgeBytes, writersBytes: 3 * edgeBytes, calmBytes: 4 * edgeBytes };
 }
 
 export interface WatchedLife {
@@ -89,8 +96,8 @@ export function mayGoOn(
   { totalBytes, availableBytes }: { readonly totalBytes: number; readonly availableBytes: number },
   { stopped }: Pick<WatchedLife, 'stopped'>,
 ): boolean {
-  const { writersBytes, calmBytes } = spaceMarks(totalBytes);
-  return stopped !== null && availableBytes >= (stopped === 'writer' ? calmBytes : writersBytes);
+  const { restBytes, calmBytes } = spaceMarks(totalBytes);
+  return stopped !== null && availableBytes >= (stopped === 'writer' ? calmBytes : restBytes);
 }
 
 function whoStops(
@@ -102,7 +109,8 @@ function whoStops(
     return running.map(({ lifeId, writtenBytes }) => ({ lifeId, as: writtenBytes >= WRITER_BYTES ? 'writer' : 'all' }));
   }
   if (availableBytes >= writersBytes) return [];
-  const most = running.reduce((max, { writtenBytes }) => Math.max(max, writtenBytes), WRITER_BYTES);
+  const least = Math.max(WRITER_BYTES, (availableBytes - edgeBytes) * WRITER_PART);
+  const most = running.reduce((max, { writtenBytes }) => Math.max(max, writtenBytes), least);
   return running.filter(({ writtenBytes }) => writtenBytes === most).map(({ lifeId }) => ({ lifeId, as: 'writer' }));
 }
 
