@@ -95,8 +95,8 @@ export function clientCases(world: () => ClientWorld): void {
 
     it('runs on when nobody waits, is listed, attached to from any position, and killed', async () => {
       const { processId } = await sandbox.start('echo one; echo two; sleep 1000');
-      const output = await readUntil(sandbox.attach(processId, { stdoutOffset: 4 }), 'two\n');
-      expect(output).toBe('two\n');
+      expect(await readUntil(sandbox.attach(processId), 'two\n')).toBe('one\ntwo\n');
+      expect(await readUntil(sandbox.attach(processId, { stdoutOffset: 4 }), 'two\n')).toBe('two\n');
       expect((await sandbox.processes()).map((each) => each.processId)).toContain(processId);
       await sandbox.kill(processId);
       const all = await Array.fromAsync(sandbox.attach(processId));
