@@ -328,5 +328,17 @@ describe('a forwarded port', () => {
     expect(await (await ports.fetch(port, '/x')).text()).toBe('hello /x');
     await ports.revoke(share);
     expect((await ports.shares({ port })).map(({ id }) => id)).not.toContain(share.id);
+    await expect(ports.share(port, { expiresMs: 1 } as object)).rejects.toMatchObject({ code: 'misused' });
+  });
+
+  it('sends its key where the caller said, not where a sandbox says', async () => {
+    const luring = await world.serve((_, answer) => answer.writeHead(307, { location: '/v1/sandboxes/box' }).end());
+    const sandbox = await client();
+    const answered = await sandbox.ports.fetch(luring, '/', { method: 'DELETE' });
+    expect([answered.status, answered.headers.get('location')]).toEqual([307, '/v1/sandboxes/box']);
+    for (const path of ['/../../../../box', '..%2f/../../..', '/%2e%2e/tcp']) {
+      await expect(sandbox.ports.fetch(port, path)).rejects.toMatchObject({ code: 'misused' });
+    }
+    expect((await sandbox.refresh()).status).toBe('running');
   });
 });

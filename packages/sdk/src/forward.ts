@@ -7,6 +7,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Server, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { fromProblem, invalidAnswer, misused, SpaceError, unreachable } from './errors.ts';
+import { refuseUnknown } from './options.ts';
 
 export interface ForwardOptions {
   /** Default: any free one. */
@@ -33,7 +34,8 @@ export interface Upgrade {
 }
 
 export async function forwardPort(upgrade: Upgrade, options: ForwardOptions): Promise<Forwarded> {
-  const { localPort = 0, localHost = '127.0.0.1', onError, signal } = options;
+  const { localPort = 0, localHost = '127.0.0.1', onError, signal, ...unknown } = options;
+  refuseUnknown(unknown);
   signal?.throwIfAborted();
   const net = builtin('node:net');
   const sockets = new Set<Duplex>();
@@ -61,6 +63,8 @@ export async function forwardPort(upgrade: Upgrade, options: ForwardOptions): Pr
   };
   const onAbort = () => void close();
   signal?.addEventListener('abort', onAbort);
+  if (signal?.aborted) await close();
+  signal?.throwIfAborted();
   const port = typeof address === 'object' && address !== null ? address.port : localPort;
   return { localHost, localPort: port, close, [Symbol.asyncDispose]: close };
 }

@@ -32,7 +32,7 @@ export async function updateSnapshot(
 ): Promise<Snapshot> {
   const path = `/v1/snapshots/${encodeURIComponent(idOrName)}`;
   const json = { name, note, pinned };
-  return new Transport(options).json({ method: 'PATCH', path, json, signal: options.signal });
+  return new Transport(options).json({ method: 'PATCH', path, json, signal: signalOf(options) });
 }
 
 /** What was started from it is not affected. Errors: `not_found`, `snapshot_in_use`. */

@@ -1,6 +1,7 @@
 /** A stream of events that goes on where it was interrupted. */
 import { SpaceError, type SpaceErrorCode } from './errors.ts';
 import type { ExecEvent } from './exec.ts';
+import { pause } from './retry.ts';
 
 export interface Position {
   readonly processId: string;
@@ -74,18 +75,4 @@ function advance(at: Position | undefined, event: ExecEvent): Position | undefin
     case 'exited':
       return at;
   }
-}
-
-function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const settle = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', settle);
-      if (signal?.aborted) reject(signal.reason);
-      else resolve();
-    };
-    const timer = setTimeout(settle, milliseconds);
-    signal?.addEventListener('abort', settle);
-    if (signal?.aborted) settle();
-  });
 }

@@ -23,21 +23,20 @@ export function pauseAfterFailure(error: unknown, attempt: number, isRepeatable:
   const cause = error instanceof Error ? error.cause : undefined;
   const code = typeof cause === 'object' && cause !== null && 'code' in cause ? cause.code : undefined;
   const isSafe = code === 'ECONNREFUSED' || (isRepeatable && BROKEN.includes(String(code)));
-  return isSafe ? PAUSES_MS[attempt] : undefined;
+  return isSafe ? PAUSES_MS[Math.min(attempt, PAUSES_MS.length - 1)] : undefined;
 }
 
 /** Rejects with the signal's reason when it aborts. */
-export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+export function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
-    const onAbort = () => {
+    const settle = () => {
       clearTimeout(timer);
-      reject(signal?.reason);
+      signal?.removeEventListener('abort', settle);
+      if (signal?.aborted) reject(signal.reason);
+      else resolve();
     };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', onAbort);
-      resolve();
-    }, ms);
-    signal?.addEventListener('abort', onAbort, { once: true });
-    if (signal?.aborted) onAbort();
+    const timer = setTimeout(settle, milliseconds);
+    signal?.addEventListener('abort', settle);
+    if (signal?.aborted) settle();
   });
 }

@@ -354,7 +354,8 @@ export class Sandbox implements AsyncDisposable {
    * The last 64 KiB or less of what its kernel wrote to the console in its present run; null while it does not run. Root in
    * the sandbox can write anything to it: escape it before it is shown. It is not woken.
    */
-  async console({ signal }: CallOptions = {}): Promise<string | null> {
+  async console({ signal, ...unknown }: CallOptions = {}): Promise<string | null> {
+    refuseUnknown(unknown);
     const call = { method: 'GET', path: `${this.#path}/console`, signal } as const;
     return (await this.#transport.json<SandboxConsole>(call)).text;
   }

@@ -90,25 +90,41 @@ export class Transport {
   async send(call: Call): Promise<Response> {
     const url = this.#urlOf(call);
     const init = this.#initOf(call);
+    const retries = isReadOnce(call) ? 0 : this.#maxRetries;
     for (let attempt = 0; ; attempt++) {
-      const { response, pauseMs } = await this.#attempt(url, init, call, attempt);
-      if (response !== undefined) await checkVersion(response);
-      if (response?.ok) return response;
-      if (pauseMs === undefined || attempt >= this.#maxRetries || isReadOnce(call)) {
-        if (response !== undefined) throw await errorOf(call, response);
-      } else {
-        await response?.body?.cancel();
+      let response: Response;
+      try {
+        response = await this.#fetch(url, init);
+      } catch (error) {
+        call.signal?.throwIfAborted();
+        const pauseMs = attempt < retries ? pauseAfterFailure(error, attempt, isRepeatable(call)) : undefined;
+        if (pauseMs === undefined) throw unreachable(this.baseUrl, error);
         await pause(pauseMs, call.signal);
+        continue;
       }
+      await checkVersion(response);
+      if (response.ok) return response;
+      const pauseMs = attempt < retries ? pauseAfterAnswer(response) : undefined;
+      if (pauseMs === undefined) throw await errorOf(call, response);
+      await response.body?.cancel();
+      await pause(pauseMs, call.signal);
     }
   }
 
-  /** One request as it is, with the key; whatever is answered is the result. */
-  async raw(path: string, init: RequestInit): Promise<Response> {
+  /**
+   * One request as it is, with the key; whatever is answered is the result. A sandbox answers it, so it must not say where the
+   * key goes: a path that leads out of `base` is `misused`, and a redirect is not followed.
+   */
+  async raw(base: string, path: string, init: RequestInit): Promise<Response> {
+    const url = new URL(`${this.baseUrl}${base}${path.startsWith('/') ? '' : '/'}${path}`);
+    if (!url.pathname.startsWith(`${new URL(`${this.baseUrl}${base}`).pathname}/`)) {
+      throw misused(`The path ${JSON.stringify(path)} leads out of the port.`, 'Leave out the "..".');
+    }
     const headers = new Headers(init.headers);
     for (const [name, value] of Object.entries(this.#credentials())) headers.set(name, value);
+    const redirect = init.redirect === 'error' ? 'error' : 'manual';
     try {
-      return await this.#fetch(`${this.baseUrl}${path}`, { ...init, headers });
+      return await this.#fetch(url.href, { ...init, headers, redirect });
     } catch (error) {
       init.signal?.throwIfAborted();
       throw unreachable(this.baseUrl, error);
@@ -123,20 +139,6 @@ export class Transport {
   #credentials(): Record<string, string> {
     const project = this.#project === undefined ? {} : { 'x-space-project': this.#project };
     return { authorization: `Bearer ${this.#apiKey}`, ...project };
-  }
-
-  /** Throws when there was no answer and no other attempt should be made. */
-  async #attempt(url: string, init: RequestInit, call: Call, attempt: number) {
-    try {
-      const response = await this.#fetch(url, init);
-      return { response, pauseMs: pauseAfterAnswer(response) };
-    } catch (error) {
-      call.signal?.throwIfAborted();
-      const pauseMs = pauseAfterFailure(error, attempt, isRepeatable(call));
-      if (pauseMs === undefined || attempt >= this.#maxRetries || isReadOnce(call))
-        throw unreachable(this.baseUrl, error);
-      return { response: undefined, pauseMs };
-    }
   }
 
   #urlOf({ path, query = {} }: Call): string {

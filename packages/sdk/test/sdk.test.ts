@@ -521,6 +521,20 @@ describe('repeating', () => {
     await server.close();
   });
 
+  test('tries a server that refuses as often as it is told to', async () => {
+    const server = await answering(200);
+    await server.close();
+    let asked = 0;
+    const counting = ((url, init) => {
+      asked += 1;
+      return fetch(url, init);
+    }) as typeof fetch;
+    expect((await failure(Sandbox.create({ ...server.options, fetch: counting, maxRetries: 3 }))).code).toBe(
+      'unreachable',
+    );
+    expect(asked).toBe(4);
+  });
+
   test('waits for a server that is just starting', async () => {
     const server = await answering(200);
     await server.close();
