@@ -21,6 +21,17 @@ export const SHELL_ARGV = ['/bin/bash', '-lc'] as const;
 const terminalLength = z.number().int().min(1).max(MAX_TERMINAL_LENGTH);
 const terminalSize = { cols: terminalLength, rows: terminalLength };
 
+interface Commands {
+  readonly command?: unknown;
+  readonly argv?: unknown;
+}
+
+/** For `refine`: whether a body says in one way what to run. */
+export const exactlyOneCommand = [
+  ({ command, argv }: Commands) => (command === undefined) !== (argv === undefined),
+  'exactly one of command and argv must be given',
+] as const;
+
 export const execBody = z
   .strictObject({
     command: text(MAX_ARGUMENT_LENGTH)
@@ -78,10 +89,7 @@ export const execBody = z
         description: 'Run it on a terminal of this size. Its one output is `stdout`, and it takes input.',
       }),
   })
-  .refine(
-    (body) => (body.command === undefined) !== (body.argv === undefined),
-    'exactly one of command and argv must be given',
-  )
+  .refine(...exactlyOneCommand)
   .meta({ id: 'Exec', oneOf: [{ required: ['command'] }, { required: ['argv'] }] });
 
 const byteCount = z.number().int().min(0);

@@ -33,6 +33,7 @@ export const queryInteger = (min: number, max: number) =>
 
 export const milliseconds = z.number().min(0);
 
+/** `true` or `false`, as a query can say it. */
 export const queryBoolean = z
   .enum(['true', 'false'])
   .transform((value) => value === 'true')

@@ -7,7 +7,7 @@
  */
 import { z } from 'zod';
 import { MAX_LIST_DEPTH, MAX_PATH_LENGTH, MAX_XATTR_BYTES, MAX_XATTR_NAME_LENGTH } from '../limits.ts';
-import { base64Bytes, guestPath, guestUser, opaqueBytes, queryInteger, text } from './fields.ts';
+import { base64Bytes, guestPath, guestUser, opaqueBytes, queryBoolean, queryInteger, text } from './fields.ts';
 import { errorEvent } from './problem.ts';
 
 const octalMode = z
@@ -19,12 +19,6 @@ const askedMode = z
   .string()
   .regex(/^[0-7]{3,4}$/, 'must be three or four octal digits')
   .transform((digits) => Number.parseInt(digits, 8));
-
-/** `true` or `false`, as a query can say it. */
-const queryBoolean = z
-  .enum(['true', 'false'])
-  .transform((value) => value === 'true')
-  .meta({ type: 'boolean' });
 
 const bytesPath = opaqueBytes(MAX_PATH_LENGTH);
 

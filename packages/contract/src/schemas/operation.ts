@@ -2,8 +2,8 @@
 import { OPERATIONS } from '@space/core';
 import { z } from 'zod';
 import { MAX_WAIT_SECONDS } from '../limits.ts';
-import { PROBLEM_CODES } from '../problem-codes.ts';
 import { milliseconds, nextCursor, operationId, page, queryInteger, sandboxId, timestamp } from './fields.ts';
+import { failure } from './problem.ts';
 
 const OPERATION_STATES = ['running', 'succeeded', 'failed', 'superseded', 'interrupted'] as const;
 
@@ -41,10 +41,7 @@ export const operation = z
           'Of the microVM that it started: how long after the order its vCPUs ran, and the programs in it. Null when it ' +
           'started none, or has not ended well.',
       }),
-    error: z
-      .strictObject({ code: z.enum(PROBLEM_CODES), title: z.string(), retry: z.enum(['never', 'later', 'safe']) })
-      .nullable()
-      .meta({ description: 'Why it failed.' }),
+    error: failure.nullable().meta({ description: 'Why it failed.' }),
   })
   .meta({ id: 'Operation' });
 

@@ -19,5 +19,12 @@ export const problem = z
   .catchall(z.union([z.string(), z.number(), z.boolean()]))
   .meta({ id: 'Problem', description: 'RFC 9457 problem details. Further fields are facts of this case.' });
 
+/** What remains of an error with what it ended. */
+export const failure = z.strictObject({
+  code: z.enum(PROBLEM_CODES),
+  title: z.string(),
+  retry: z.enum(['never', 'later', 'safe']),
+});
+
 /** The last event of any stream that failed. */
 export const errorEvent = z.strictObject({ type: z.literal('error'), problem });

@@ -1,9 +1,9 @@
 /** Schedules: when a sandbox is woken again and again, what is then run in it, and what came of it. */
 import { CATCH_UPS } from '@space/core';
 import { z } from 'zod';
-import { PROBLEM_CODES } from '../problem-codes.ts';
-import { execBody } from './exec.ts';
+import { exactlyOneCommand, execBody } from './exec.ts';
 import { processId, runId, sandboxId, sandboxReference, scheduleId, timestamp } from './fields.ts';
+import { failure } from './problem.ts';
 
 const cron = z
   .string()
@@ -29,10 +29,7 @@ const { command, argv, cwd, user, timeoutMs } = execBody.shape;
 
 const scheduledExec = z
   .strictObject({ command, argv, cwd, user, timeoutMs })
-  .refine(
-    (body) => (body.command === undefined) !== (body.argv === undefined),
-    'exactly one of command and argv must be given',
-  )
+  .refine(...exactlyOneCommand)
   .meta({
     id: 'ScheduledExec',
     description: 'A command, as for exec. The sandbox is kept awake until it ends.',
@@ -83,9 +80,7 @@ const run = z
     signal: z.string().nullable().meta({ description: 'The signal that ended its command.' }),
     timedOut: z.boolean(),
     oom: z.boolean(),
-    error: z
-      .strictObject({ code: z.enum(PROBLEM_CODES), title: z.string(), retry: z.enum(['never', 'later', 'safe']) })
-      .nullable(),
+    error: failure.nullable(),
   })
   .meta({ id: 'ScheduleRun' });
 
