@@ -13,15 +13,19 @@ export function explain(thrown: unknown, requestId: string, logger: FastifyBaseL
   return problem;
 }
 
+/** What goes with a problem, whatever form it has. */
+export function problemHeaders({ retry, code }: Problem, thrown: unknown): Readonly<Record<string, string>> {
+  return {
+    ...(retry === 'later' ? { 'retry-after': String(RETRY_AFTER_SECONDS) } : {}),
+    ...(code === 'unauthenticated' ? { 'www-authenticate': 'Bearer' } : {}),
+    ...(thrown instanceof ProtocolError ? thrown.headers : {}),
+  };
+}
+
 export function sendProblem(reply: FastifyReply, problem: Problem, thrown: unknown): FastifyReply {
   return reply
     .code(problem.status)
-    .headers({
-      'content-type': 'application/problem+json',
-      ...(problem.retry === 'later' ? { 'retry-after': String(RETRY_AFTER_SECONDS) } : {}),
-      ...(problem.code === 'unauthenticated' ? { 'www-authenticate': 'Bearer' } : {}),
-      ...(thrown instanceof ProtocolError ? thrown.headers : {}),
-    })
+    .headers({ 'content-type': 'application/problem+json', ...problemHeaders(problem, thrown) })
     .send(Buffer.from(JSON.stringify(problem)));
 }
 

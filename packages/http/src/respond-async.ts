@@ -3,7 +3,7 @@
  * has begun; the operation goes on. What is answered without one, errors included, is answered as without the header.
  */
 import { PREFER_HEADER_NAME, type Route, type RouteName } from '@space/contract';
-import { asAppError, type OperationId } from '@space/core';
+import type { OperationId } from '@space/core';
 import type { Answer } from './answers.ts';
 import type { Call } from './call.ts';
 
@@ -20,7 +20,7 @@ export async function answerAsync<N extends RouteName>(
   const begun = Promise.withResolvers<OperationId>();
   const whole = answer({ ...call, caller: { ...call.caller, onOperation: begun.resolve } });
   // Once the operation is answered with, its end is told by the operation alone.
-  whole.catch((thrown: unknown) => asAppError(thrown));
+  whole.catch(() => undefined);
   const first = await Promise.race([begun.promise.then((id) => ({ id })), whole.then((answered) => ({ answered }))]);
   if ('answered' in first) return first.answered;
   const body = await call.useCases.getOperation(call.caller, { id: first.id, wait: 0 });

@@ -55,9 +55,10 @@ export async function forwardUpgrade(
     stream.destroy();
     throw new AppError('port_broken', 'The server in the sandbox went on to another protocol than was asked for.');
   }
+  response.statusCode = 101;
   response.detachSocket(socket as Parameters<ServerResponse['detachSocket']>[0]);
   const headers = [...responseHeaders(upgraded, call.way), 'Connection', 'Upgrade', 'Upgrade', 'websocket'];
-  socket.write(rawHead(101, headers));
+  socket.write(switchingHead(headers));
   if (first.length > 0) socket.write(first);
   if (head.length > 0) stream.write(head);
   await join(socket, stream);
@@ -80,9 +81,9 @@ export function join(socket: Duplex, stream: Duplex): Promise<void> {
   });
 }
 
-export function rawHead(status: number, headers: readonly string[]): string {
+export function switchingHead(headers: readonly string[]): string {
   const lines = Array.from({ length: headers.length / 2 }, (_, at) => `${headers[2 * at]}: ${headers[2 * at + 1]}\r\n`);
-  return `HTTP/1.1 ${status} Switching Protocols\r\n${lines.join('')}\r\n`;
+  return `HTTP/1.1 101 Switching Protocols\r\n${lines.join('')}\r\n`;
 }
 
 async function begin(call: Forwarded, upgrade: boolean) {
@@ -104,13 +105,15 @@ async function begin(call: Forwarded, upgrade: boolean) {
 }
 
 function sendBody(request: IncomingMessage, outgoing: ClientRequest): void {
-  request.once('end', () => {
-    const trailers = Object.entries(request.trailersDistinct).flatMap(([name, values = []]) =>
-      values.map((value) => [name, value] as [string, string]),
-    );
-    if (trailers.length > 0) outgoing.addTrailers(trailers);
-  });
+  request.once('end', () => passTrailers(request, outgoing));
   request.pipe(outgoing);
+}
+
+function passTrailers(from: IncomingMessage, to: ClientRequest | ServerResponse): void {
+  const trailers = Object.entries(from.trailersDistinct).flatMap(([name, values = []]) =>
+    values.map((value) => [name, value] as [string, string]),
+  );
+  if (trailers.length > 0) to.addTrailers(trailers);
 }
 
 /** The head of the guest's answer. */
@@ -149,12 +152,7 @@ function relay(head: IncomingMessage, way: Way, response: ServerResponse, stream
     // First of all its listeners: an answer without a length would else seem to have ended.
     stream.prependListener('error', cut);
     head.on('error', cut).on('aborted', cut);
-    head.once('end', () => {
-      const trailers = Object.entries(head.trailersDistinct).flatMap(([name, values = []]) =>
-        values.map((value) => [name, value] as [string, string]),
-      );
-      if (trailers.length > 0) response.addTrailers(trailers);
-    });
+    head.once('end', () => passTrailers(head, response));
     for (const name of response.getHeaderNames()) if (head.headers[name] !== undefined) response.removeHeader(name);
     response.writeHead(head.statusCode ?? 502, head.statusMessage, responseHeaders(head, way));
     response.flushHeaders();

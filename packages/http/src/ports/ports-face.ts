@@ -10,7 +10,7 @@
 
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
+import type { Duplex, Writable } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { type Input, ProtocolError, ROUTES, type UseCases } from '@space/contract';
 import { AppError, type PortConnection } from '@space/core';
@@ -18,11 +18,13 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Authenticate, Identity } from '../auth.ts';
 import { identify } from '../auth.ts';
 import { FailedAttempts } from '../failed-attempts.ts';
+import { refusalOf } from '../hosts.ts';
 import type { InFlight } from '../in-flight.ts';
 import { parsePart } from '../input.ts';
-import { explain } from '../problems.ts';
+import { noSuchRoute } from '../not-found.ts';
+import { explain, problemHeaders } from '../problems.ts';
 import { credentialIn, shareCookie, takeShareFrom } from './credentials.ts';
-import { type Forwarded, forward, forwardUpgrade, join, rawHead } from './forward.ts';
+import { type Forwarded, forward, forwardUpgrade, join, switchingHead } from './forward.ts';
 import type { Way } from './headers.ts';
 import { PortStream } from './port-stream.ts';
 import type { Preview, PreviewNames } from './preview-names.ts';
@@ -64,6 +66,8 @@ interface Visit {
   readonly request: IncomingMessage;
   readonly requestId: string;
   readonly signal: AbortSignal;
+  /** Undefined: it is for no port. */
+  readonly target: Target | undefined;
 }
 
 const PATH_FORM = /^(\/v1\/sandboxes\/([^/?]+)\/ports\/([^/?]+)\/http)([/?].*)?$/s;
@@ -93,8 +97,8 @@ export class PortsFace {
 
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const signal = this.#options.inFlight.track(request, response);
-    const visit = { request, requestId: this.#options.newRequestId(), signal };
-    this.#logEnd(visit, response);
+    const visit = this.#visitOf(request, signal);
+    this.#logEnd(visit, response, response);
     await this.#answering(visit, response, async (target) => {
       if (target.kind === 'tcp') throw upgradeRequired();
       const call = await this.#callOf(target, visit, response);
@@ -105,12 +109,12 @@ export class PortsFace {
   async handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     socket.on('error', () => undefined);
     const signal = this.#options.inFlight.trackSocket(socket);
-    const visit = { request, requestId: this.#options.newRequestId(), signal };
+    const visit = this.#visitOf(request, signal);
     const response = new ServerResponse(request);
     response.shouldKeepAlive = false;
     response.assignSocket(socket as Socket);
     response.once('finish', () => socket.end());
-    this.#logEnd(visit, response);
+    this.#logEnd(visit, response, socket);
     await this.#answering(visit, response, async (target) => {
       if (target.kind === 'tcp') return this.#tcp(target, visit, { socket, head, response });
       const call = await this.#callOf(target, visit, undefined);
@@ -119,10 +123,9 @@ export class PortsFace {
   }
 
   async #answering(visit: Visit, response: ServerResponse, answer: (target: Target) => Promise<void>): Promise<void> {
-    const { request, requestId } = visit;
+    const { request, requestId, target } = visit;
     try {
-      const target = this.#targetOf(request);
-      if (target === undefined) throw new AppError('not_found', 'No call has that path; GET /openapi.json lists them.');
+      if (target === undefined) throw noSuchRoute(request.url ?? '');
       await answer(target);
     } catch (thrown) {
       if (response.headersSent || response.destroyed || response.socket === null) {
@@ -130,12 +133,14 @@ export class PortsFace {
         return;
       }
       const problem = explain(thrown, requestId, this.#options.logger);
-      if (thrown instanceof ProtocolError) {
-        for (const [name, value] of Object.entries(thrown.headers)) response.setHeader(name, value);
-      }
+      for (const [name, value] of Object.entries(problemHeaders(problem, thrown))) response.setHeader(name, value);
       response.setHeader('x-request-id', requestId);
       sendPreviewProblem(response, problem, request.headers.accept);
     }
+  }
+
+  #visitOf(request: IncomingMessage, signal: AbortSignal): Visit {
+    return { request, requestId: this.#options.newRequestId(), signal, target: this.#targetOf(request) };
   }
 
   #targetOf({ url = '', headers: { host } }: IncomingMessage): Target | undefined {
@@ -216,7 +221,8 @@ export class PortsFace {
   }
 
   async #byKey({ id, port }: { readonly id: string; readonly port: string }, { request, requestId, signal }: Visit) {
-    if (!this.#options.isOurHost(request.headers.host)) throw new ProtocolError('host_refused');
+    const { host } = request.headers;
+    if (!this.#options.isOurHost(host)) throw new ProtocolError('host_refused', refusalOf(host));
     const identity = await this.#identify(request.headers, request, this.#options.attempts);
     const input = parsePart(ROUTES.connectPort.params, { id: decoded(id), port }, 'path') as Input<'connectPort'>;
     return { caller: { ...identity, requestId, signal }, input };
@@ -237,19 +243,22 @@ export class PortsFace {
   ): Promise<void> {
     const { caller, input } = await this.#byKey(target, visit);
     const stream = new PortStream(await this.#options.useCases.connectPort(caller, input));
+    response.statusCode = 101;
     response.detachSocket(socket as Socket);
-    socket.write(rawHead(101, ['Connection', 'Upgrade', 'Upgrade', 'tcp']));
+    socket.write(switchingHead(['Connection', 'Upgrade', 'Upgrade', 'tcp']));
     if (head.length > 0) stream.write(head);
     // Cut on one side is cut on the other.
     stream.once('error', () => cut(socket));
     await join(socket, stream);
   }
 
-  #logEnd({ request, requestId }: Visit, response: ServerResponse): void {
+  /** `connection` is what closes at the end: the answer, or the socket, which an answer lets go of when it is taken over. */
+  #logEnd({ requestId, target }: Visit, response: ServerResponse, connection: Writable): void {
     const from = performance.now();
-    const form = this.#targetOf(request)?.kind ?? null;
-    response.once('close', () => {
-      const { statusCode: status, writableFinished: complete } = response;
+    const form = target?.kind ?? null;
+    connection.once('close', () => {
+      const { statusCode: status } = response;
+      const { writableFinished: complete } = connection;
       const durationMs = Math.round(performance.now() - from);
       this.#options.logger.info({ requestId, route: 'port', form, status, complete, durationMs }, 'request');
     });

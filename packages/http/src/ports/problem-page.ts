@@ -1,6 +1,6 @@
 /** A problem where people look at previews: as a page for a browser, as problem details for everything else. */
 import type { ServerResponse } from 'node:http';
-import { type Problem, RETRY_AFTER_SECONDS } from '@space/contract';
+import type { Problem } from '@space/contract';
 
 export function sendPreviewProblem(response: ServerResponse, problem: Problem, accept: string | undefined): void {
   const asPage = accept?.includes('text/html') === true;
@@ -11,7 +11,6 @@ export function sendPreviewProblem(response: ServerResponse, problem: Problem, a
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
     'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; sandbox",
-    ...(problem.retry === 'later' ? { 'retry-after': String(RETRY_AFTER_SECONDS) } : {}),
     connection: 'close',
   });
   response.end(body);
