@@ -220,19 +220,30 @@ function conflict({ route }: RecordedCall): AppError {
   });
 }
 
-/** Errors among results (a fork has one per child) are marked; a secret is shown once, so it is not kept. */
+/** Errors among results (a fork has one per child) are marked. */
 function toJson(kept: Kept): string {
-  return JSON.stringify(kept, (key, value: unknown) => {
-    if (key === 'secretKey' || key === 'token') return null;
+  return JSON.stringify({ ...kept, result: withoutSecret(kept.result) }, (_key, value: unknown) => {
     if (!(value instanceof AppError)) return value;
     const { code, message: detail, facts } = value;
     return { $error: { code, detail, facts } satisfies KeptError };
   });
 }
 
+/** Of a key, of a share, and of the first key of an organisation: a secret is shown once, so it is not kept. */
+function withoutSecret(result: unknown): unknown {
+  if (typeof result !== 'object' || result === null || Array.isArray(result)) return result;
+  return {
+    ...result,
+    ...('secretKey' in result ? { secretKey: null } : {}),
+    ...('token' in result ? { token: null } : {}),
+    ...('key' in result ? { key: withoutSecret(result.key) } : {}),
+  };
+}
+
 function answerFrom(json: string): unknown {
   const kept = JSON.parse(json, (_key, value: unknown) => {
-    const marked = typeof value === 'object' && value !== null && '$error' in value;
+    // What a caller named so himself, in metadata, is text.
+    const marked = typeof value === 'object' && value !== null && '$error' in value && typeof value.$error === 'object';
     return marked ? errorFrom((value as { $error: KeptError }).$error) : value;
   }) as Kept;
   if (kept.error !== undefined) throw errorFrom(kept.error);

@@ -30,6 +30,14 @@ describe('a call that is repeated', () => {
     expect((await create('b')).id).not.toBe(first.id);
   });
 
+  it('is answered the same whatever a caller has named his own things', async () => {
+    const metadata = { token: 'a', secretKey: 'b', $error: 'c', key: 'd' };
+    const first = await world.control.createSandbox(request('a'), { metadata });
+    const again = await world.control.createSandbox(request('a'), { metadata });
+    expect(again).toEqual(first);
+    expect(again.metadata).toEqual(metadata);
+  });
+
   it('joins the first while that is under way', async () => {
     const held = world.node.faults.holdNext('start');
     const calls = Array.from({ length: 5 }, () => create('a'));
