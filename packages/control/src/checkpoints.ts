@@ -20,15 +20,15 @@ export class Checkpoints {
 
   /** The events of a command, with a point taken before its end is told. */
   async *atEndOf(id: SandboxId, events: AsyncIterable<ProcessEvent>): AsyncGenerator<ProcessEvent, void> {
-    let processId: ProcessId | null = null;
+    let waitsAs: ProcessId | null = null;
     for await (const event of events) {
-      if (event.kind === 'started') {
-        processId = event.processId;
-        if (this.#waiting.size < MAX_WAITING) this.#waiting.set(processId, id);
+      if (event.kind === 'started' && this.#waiting.size < MAX_WAITING) {
+        waitsAs = event.processId;
+        this.#waiting.set(waitsAs, id);
       }
       if (event.kind === 'exited') {
         // Who looks at intervals may have been first.
-        const isOurs = processId === null || this.#waiting.delete(processId);
+        const isOurs = waitsAs === null || this.#waiting.delete(waitsAs);
         if (isOurs) await this.#take(id);
       }
       yield event;

@@ -98,17 +98,19 @@ export class Collector {
   }
 
   async #work(): Promise<void> {
-    if (this.#due.size > 0) await this.#lookAtDue();
+    await this.#lookAtDue();
     await this.#findStrays();
     await this.#removeDoomed();
   }
 
   async #lookAtDue(): Promise<void> {
+    const nowMs = this.#machinery.ports.clock.monotonicMs();
+    const isRipe = (id: SandboxId) => nowMs - (this.#looks.get(id)?.atMs ?? Number.NEGATIVE_INFINITY) >= LOOK_EVERY_MS;
+    const ripe = [...this.#due].filter(isRipe);
+    if (ripe.length === 0) return;
     const all = await this.#machinery.ports.records.allSandboxes();
     const heads = new Set(all.flatMap(({ settled, head }) => (settled !== 'running' && head !== null ? [head] : [])));
-    for (const id of this.#due) {
-      const nowMs = this.#machinery.ports.clock.monotonicMs();
-      if (nowMs - (this.#looks.get(id)?.atMs ?? Number.NEGATIVE_INFINITY) < LOOK_EVERY_MS) continue;
+    for (const id of ripe) {
       this.#due.delete(id);
       await this.#safely(id, () => this.#look(id, heads));
     }

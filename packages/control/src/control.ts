@@ -134,8 +134,8 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
       await ports.records.shares.dropExpired(new Date(ports.clock.now()));
       await purge.round();
     },
+    checkpoint: () => checkpoints.round(),
     async roll() {
-      await checkpoints.round();
       const all = await ports.records.allSandboxes();
       await rolling.round(all);
       collector.round(all);
@@ -251,28 +251,28 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
 }
 
 interface Duties {
-  /** After each round of the reconciler. */
+  /** What is old or deleted goes. */
   dropOld(): Promise<void>;
   sample(): Promise<void>;
   /** Does what is due. */
   lookAtClock(): Promise<void>;
-  /** Points that are due, ends of marked commands, and what is to be collected. */
+  /** Looks for marked commands that have ended. */
+  checkpoint(): Promise<void>;
+  /** Points that are due, and what is to be collected. */
   roll(): Promise<void>;
 }
 
-/** What runs by itself: the rounds of the reconciler, of the sampler, of what is due at set times, and of points. */
+/** What runs by itself: rounds of the reconciler, of the sampler, of set times, of points, and of what goes. None waits for another. */
 class Watch {
   readonly #ports: ControlPorts;
   readonly #reconciler: Reconciler;
   readonly #driver: Driver;
-  readonly #duties: Duties;
   readonly #busy = new Set<Promise<unknown>>();
   #timer: NodeJS.Timeout | undefined;
   readonly #repeated: readonly Repeated[];
   #unsubscribe: readonly (() => void)[] = [];
 
   constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver, duties: Duties) {
-    this.#duties = duties;
     this.#ports = ports;
     this.#reconciler = reconciler;
     this.#driver = driver;
@@ -281,7 +281,9 @@ class Watch {
     this.#repeated = [
       repeated(SAMPLE_EVERY_MS, () => duties.sample(), 'the sandboxes could not be sampled'),
       repeated(CLOCK_EVERY_MS, () => duties.lookAtClock(), 'what is due could not be looked up'),
+      repeated(ROLL_EVERY_MS, () => duties.checkpoint(), 'a look for commands that have ended failed'),
       repeated(ROLL_EVERY_MS, () => duties.roll(), 'a round of points failed'),
+      repeated(RECONCILE_EVERY_MS, () => duties.dropOld(), 'what is old could not be dropped'),
     ];
   }
 
@@ -300,7 +302,7 @@ class Watch {
     this.#timer = setInterval(() => {
       // A round that is not over yet is this round.
       if (this.#busy.size > 0) return;
-      this.#inBackground(this.#reconciler.reconcile().then(() => this.#duties.dropOld()));
+      this.#inBackground(this.#reconciler.reconcile());
     }, RECONCILE_EVERY_MS);
     this.#timer.unref();
     for (const repeated of this.#repeated) repeated.start();

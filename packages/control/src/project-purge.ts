@@ -40,15 +40,13 @@ export class ProjectPurge {
   async purge(projectId: ProjectId): Promise<void> {
     const { ports, driver, effects } = this.#machinery;
     const own = (await ports.records.allSandboxes()).filter((sandbox) => sandbox.projectId === projectId);
-    const ends = await mapInParallel(own, PARALLEL_DELETES, ({ id }) =>
-      driver.perform(id, 'delete', effects.delete()).then(
-        () => null,
-        (thrown: unknown) => ({ thrown }),
-      ),
+    const deleted = await mapInParallel(own, PARALLEL_DELETES, ({ id }) =>
+      failureOf(driver.perform(id, 'delete', effects.delete())),
     );
-    for (const snapshot of await this.#named(projectId)) await this.#drop(snapshot);
-    const failed = ends.find((end) => end !== null);
-    if (failed !== undefined) throw failed?.thrown;
+    const dropped: (Failure | null)[] = [];
+    for (const snapshot of await this.#named(projectId)) dropped.push(await failureOf(this.#drop(snapshot)));
+    const failed = [...deleted, ...dropped].find((end) => end !== null);
+    if (failed) throw failed.thrown;
   }
 
   async #named(projectId: ProjectId): Promise<readonly RecordedSnapshot[]> {
@@ -64,4 +62,15 @@ export class ProjectPurge {
       await ports.records.dropSnapshots([id], new Date(ports.clock.now()));
     });
   }
+}
+
+interface Failure {
+  readonly thrown: unknown;
+}
+
+function failureOf(work: Promise<unknown>): Promise<Failure | null> {
+  return work.then(
+    () => null,
+    (thrown: unknown) => ({ thrown }),
+  );
 }

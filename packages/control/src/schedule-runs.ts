@@ -16,7 +16,6 @@ import {
   type Firing,
   newId,
   type ProcessEvent,
-  type ProcessId,
   type RunId,
   type SandboxId,
 } from '@space/core';
@@ -136,6 +135,8 @@ export class ScheduleRuns {
         ports.logger.warn({ sandboxId: run.sandboxId, runId: run.id, err }, 'a scheduled run is not done yet');
       })
       .finally(() => {
+        // A stream that was begun and is no longer read is given up.
+        stop.abort();
         endUse();
         this.#underWay.delete(run.id);
       });
@@ -161,7 +162,7 @@ export class ScheduleRuns {
   }
 
   /** Wakes the sandbox, and starts the command, whose events are left to read; null: there is none, and the run has ended. */
-  async #start({ run, schedule }: RunInProgress, signal: AbortSignal): Promise<AsyncIterator<ProcessEvent> | null> {
+  async #start({ run, schedule }: RunInProgress, signal: AbortSignal): Promise<AsyncIterable<ProcessEvent> | null> {
     const { ports, driver, effects } = this.#machinery;
     signal.throwIfAborted();
     const { sandbox } = await driver.perform(run.sandboxId, 'use', effects.resume('schedule'));
@@ -184,7 +185,8 @@ export class ScheduleRuns {
     if (sandbox.settled === 'crashed') return this.#finish(run, { outcome: 'interrupted', errorCode: 'vm_lost' });
     if (sandbox.settled !== 'running') return;
     try {
-      await this.#finishWith(run, this.#attach(run.sandboxId, run.processId, signal));
+      const at = { processId: run.processId, stdoutOffset: 0, stderrOffset: 0 };
+      await this.#finishWith(run, this.#machinery.ports.node.attach(run.sandboxId, at, signal));
     } catch (thrown) {
       // The history of the sandbox has a break, or so much came after it that its end is forgotten.
       if (signal.aborted || !(thrown instanceof AppError) || thrown.code !== 'not_found') throw thrown;
@@ -192,16 +194,11 @@ export class ScheduleRuns {
     }
   }
 
-  #attach(sandboxId: SandboxId, processId: ProcessId, signal: AbortSignal): AsyncIterator<ProcessEvent> {
-    const at = { processId, stdoutOffset: 0, stderrOffset: 0 };
-    return this.#machinery.ports.node.attach(sandboxId, at, signal)[Symbol.asyncIterator]();
-  }
-
   /** Reads to the end of the command. Its output stays in the sandbox. */
-  async #finishWith(run: RecordedRun, events: AsyncIterator<ProcessEvent>): Promise<void> {
-    for (let event = await events.next(); !event.done; event = await events.next()) {
-      if (event.value.kind !== 'exited') continue;
-      const { exit, timedOut, oom } = event.value;
+  async #finishWith(run: RecordedRun, events: AsyncIterable<ProcessEvent>): Promise<void> {
+    for await (const event of events) {
+      if (event.kind !== 'exited') continue;
+      const { exit, timedOut, oom } = event;
       const succeeded = 'code' in exit && exit.code === 0;
       await this.#finish(run, { outcome: succeeded ? 'succeeded' : 'failed', end: { exit, timedOut, oom } });
       return;
