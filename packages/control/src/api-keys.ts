@@ -1,8 +1,4 @@
-/**
- * API keys. A key is 32 random bytes behind a fixed prefix; only its SHA-256 is kept and looked up (the key has full
- * entropy, so a slow hash would add nothing, and how long a look-up takes tells nothing of use).
- */
-import { createHash } from 'node:crypto';
+/** API keys: who holds one, and what it reaches. */
 import {
   type ApiKeyId,
   AppError,
@@ -16,12 +12,11 @@ import {
   reachesProject,
 } from '@space/core';
 import type { ControlPorts } from './ports.ts';
+import { digestOf, isSecret, newSecret } from './secrets.ts';
 import type { RecordedApiKey, RecordedProject, TenantRecords } from './tenant-records.ts';
 
 const PREFIX = 'space_';
-const KEY_BYTES = 32;
 const SHOWN_LETTERS = PREFIX.length + 4;
-const FORM = /^space_[A-Za-z0-9_-]{43}$/;
 
 export interface NewKey {
   readonly organisationId: OrganisationId;
@@ -41,12 +36,12 @@ export function mintKey(
   { chance, clock }: Pick<ControlPorts, 'chance' | 'clock'>,
   key: NewKey,
 ): { readonly secretKey: string; readonly record: RecordedApiKey } {
-  const secretKey = `${PREFIX}${Buffer.from(chance.bytes(KEY_BYTES)).toString('base64url')}`;
+  const secretKey = newSecret(PREFIX, chance);
   const record: RecordedApiKey = {
     ...key,
     id: newId('apiKey', chance),
     prefix: secretKey.slice(0, SHOWN_LETTERS),
-    sha256: digest(secretKey),
+    sha256: digestOf(secretKey),
     createdAt: new Date(clock.now()),
     revokedAt: null,
   };
@@ -72,8 +67,8 @@ export async function identify(
   given: string,
   project: string | undefined,
 ): Promise<Identity | null> {
-  if (!FORM.test(given)) return null;
-  const key = await tenants.findApiKeyByDigest(digest(given));
+  if (!isSecret(PREFIX, given)) return null;
+  const key = await tenants.findApiKeyByDigest(digestOf(given));
   if (key === null) return null;
   const organisation = await tenants.findOrganisation(key.organisationId);
   if (organisation === null) return null;
@@ -104,8 +99,4 @@ function lookUp(tenants: TenantRecords, organisationId: OrganisationId, referenc
   return id === undefined
     ? tenants.findProjectByName(organisationId, reference)
     : tenants.findProject(organisationId, id);
-}
-
-function digest(key: string): Buffer {
-  return createHash('sha256').update(key).digest();
 }

@@ -25,6 +25,7 @@ import {
   type OperationId,
   react,
   type SandboxId,
+  STARTS,
   unreachable,
 } from '@space/core';
 import { absentSandbox, type Conclusion, concludeUnknown, inspectReal, type Succeeded } from './conclude.ts';
@@ -39,7 +40,6 @@ import { settledWithin, Turns } from './turns.ts';
 const WAIT_MS = 30_000;
 const RECOVER_PAUSE_MS = 250;
 const POLL_MS = 25;
-const ENDS_RUNNING: readonly Operation[] = ['create', 'resume', 'rewind'];
 
 /** What an operation is going to do; found before it begins, so that it can be journalled. */
 export interface Plan {
@@ -280,10 +280,10 @@ export class Driver {
     if (sandbox === null) throw await this.#superseded(begun, plan, failure);
     if (failure !== null) throw failure;
     // It started and is gone again, or stands still: nobody is told that it runs.
-    if (ENDS_RUNNING.includes(begun.operation) && sandbox.settled === 'out_of_space') {
+    if (STARTS.includes(begun.operation) && sandbox.settled === 'out_of_space') {
       throw new AppError('out_of_space', 'The sandbox was started, and stands still: its vault is nearly full.');
     }
-    if (ENDS_RUNNING.includes(begun.operation) && sandbox.settled !== 'running') {
+    if (STARTS.includes(begun.operation) && sandbox.settled !== 'running') {
       throw new AppError('vm_lost', sandbox.crash?.detail ?? 'The microVM ended right after it was started.');
     }
     return { sandbox, result: done?.result };

@@ -136,8 +136,8 @@ export class Effects {
           throw new AppError('out_of_space', detail);
         }
         if (seen.settled !== 'running' || !keepPresent) return { input: next };
-        const { taking, input } = await this.#planTaking(seen, 'rewind');
-        return { input: { ...input, ...next }, ...(taking === undefined ? {} : { taking }) };
+        const plan = await this.#planTaking(seen, 'rewind');
+        return { ...plan, input: { ...plan.input, ...next } };
       },
       run: async (begun, { taking, input: { from, generation } }) => {
         if (from === undefined || from === 'crashed' || generation === undefined) {

@@ -4,6 +4,7 @@
  */
 import { AppError } from '@space/core';
 import type { Logger } from './ports.ts';
+import { Repeated } from './repeated.ts';
 
 const LOOK_EVERY_MS = 1_000;
 
@@ -23,10 +24,15 @@ export interface Grants<Id> {
 export class GrantWatch<Id extends string> {
   readonly #grants: Grants<Id>;
   readonly #watched = new Map<Id, Watched>();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #looks: Repeated;
 
   constructor(grants: Grants<Id>) {
     this.#grants = grants;
+    this.#looks = new Repeated(
+      LOOK_EVERY_MS,
+      () => this.#look(),
+      (err) => grants.logger.warn({ err }, 'whether keys or shares were revoked is not known; the next look will tell'),
+    );
   }
 
   /** The signal aborts when it ends; `leave` must be called when the call has ended. */
@@ -34,7 +40,7 @@ export class GrantWatch<Id extends string> {
     const watched = this.#watched.get(id) ?? { stop: new AbortController(), calls: 0 };
     this.#watched.set(id, watched);
     watched.calls++;
-    this.#timer ??= setInterval(() => void this.#look(), LOOK_EVERY_MS).unref();
+    this.#looks.start();
     let left = false;
     const leave = () => {
       if (left) return;
@@ -53,15 +59,10 @@ export class GrantWatch<Id extends string> {
   }
 
   close(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    void this.#looks.stop();
   }
 
   async #look(): Promise<void> {
-    try {
-      for (const id of await this.#grants.endedAmong([...this.#watched.keys()])) this.revoked(id);
-    } catch (err) {
-      this.#grants.logger.warn({ err }, 'whether keys or shares were revoked is not known; the next look will tell');
-    }
+    for (const id of await this.#grants.endedAmong([...this.#watched.keys()])) this.revoked(id);
   }
 }

@@ -57,16 +57,18 @@ export class LifecycleUseCases {
   async createSandbox(caller: GatedCaller, input: Input<'createSandbox'>): Promise<Sandbox> {
     const { projectId } = caller;
     const { pauseAfterMs } = input.idle ?? { pauseAfterMs: DEFAULT_PAUSE_AFTER_MS };
-    const labels = { name: input.name ?? null, env: input.env ?? {}, metadata: input.metadata ?? {} };
     const own = {
       projectId,
-      ...labels,
+      name: input.name ?? null,
+      env: input.env ?? {},
+      metadata: input.metadata ?? {},
       pauseAfterMs,
-      wakeAt: dateOf(input.wakeAt) ?? null,
+      wakeAt: dateOf(input.wakeAt ?? null),
       snapshotPolicy: input.snapshots ?? {},
     };
-    if (input.snapshot !== undefined) {
-      const snapshot = await this.#pinned(() => findSnapshot(this.#ports.records, projectId, input.snapshot ?? ''));
+    const { snapshot: reference } = input;
+    if (reference !== undefined) {
+      const snapshot = await this.#pinned(() => findSnapshot(this.#ports.records, projectId, reference));
       const { template, size, vault, sandboxId, id } = snapshot;
       const birth: Birth = { ...own, template, size, vault, forkedFrom: { sandboxId, snapshotId: id } };
       return viewSandbox(await this.#bearOne(birth, caller).finally(() => this.#pins.unpin(id)));
@@ -237,8 +239,8 @@ function forkResultOf(born: Born): ForkResult {
   return 'error' in born ? born : { sandbox: viewSandbox(born.sandbox) };
 }
 
-function dateOf<T extends string | null | undefined>(instant: T): Date | Exclude<T, string> {
-  return typeof instant === 'string' ? new Date(instant) : (instant as Exclude<T, string>);
+function dateOf(instant: string | null): Date | null {
+  return instant === null ? null : new Date(instant);
 }
 
 function present<T>(result: T | undefined): T {

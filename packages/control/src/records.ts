@@ -1,7 +1,6 @@
 /**
  * The records port: what control writes down about sandboxes, their snapshots and operations; who owns them is in
- * `tenant-records.ts`. Two adapters pass
- * one suite (`testing.ts`): the in-memory fake, and PostgreSQL in `@space/db-postgres`.
+ * `tenant-records.ts`. Two adapters pass one suite (`testing.ts`): the in-memory fake, and PostgreSQL in `@space/db-postgres`.
  *
  * Invariants that every adapter keeps:
  * - one operation in flight per sandbox; it begins by compare-and-set on (epoch, settled, operation) in one transaction

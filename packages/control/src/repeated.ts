@@ -13,7 +13,7 @@ export class Repeated {
   }
 
   start(): void {
-    this.#timer = setInterval(() => {
+    this.#timer ??= setInterval(() => {
       this.#round ??= this.#work()
         .catch(this.#onFailure)
         .finally(() => {
@@ -25,6 +25,7 @@ export class Repeated {
   /** Begins no other round; returns when the last has ended. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
+    this.#timer = undefined;
     await this.#round;
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The one place where what a caller names becomes a record. Everything is looked up in the caller's project: an object of
+ * The place where the name of a sandbox, a snapshot or an operation becomes a record. Everything is looked up in the caller's project: an object of
  * another project, one that is deleted and one that never was are the same, `not_found` in the same words.
  */
 import { AppError, type OperationId, type ProjectId, parseId } from '@space/core';

@@ -1,18 +1,16 @@
 /**
- * Shares: tokens that let whoever holds one reach one port of a sandbox. A token is 32 random bytes behind a prefix of its
- * own, so that it can be told from a key; only its SHA-256 is kept.
+ * Shares: tokens that let whoever holds one reach one port of a sandbox. A token has a prefix of its own, so
+ * that it can be told from a key.
  */
-import { createHash } from 'node:crypto';
 import type { CreatedShare, Input, Share, ShareList } from '@space/contract';
 import { AppError, newId, type SandboxId } from '@space/core';
 import type { GatedCaller } from './gated-caller.ts';
 import type { LifecycleUseCases } from './lifecycle-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
+import { digestOf, isSecret, newSecret } from './secrets.ts';
 import type { RecordedShare } from './share-records.ts';
 
 const PREFIX = 'spaceshare_';
-const FORM = /^spaceshare_[A-Za-z0-9_-]{43}$/;
-const TOKEN_BYTES = 32;
 const MAX_SHARES = 100;
 
 /** What a token is used for. */
@@ -35,7 +33,7 @@ export class Shares {
   async createShare(caller: GatedCaller, input: Input<'createShare'>): Promise<Omit<CreatedShare, 'url'>> {
     const { chance, clock, records } = this.#ports;
     const { id: sandboxId, projectId } = await this.#sandboxes.find(caller, input.id);
-    const token = `${PREFIX}${Buffer.from(chance.bytes(TOKEN_BYTES)).toString('base64url')}`;
+    const token = newSecret(PREFIX, chance);
     const now = clock.now();
     const share: RecordedShare = {
       id: newId('share', chance),
@@ -43,7 +41,7 @@ export class Shares {
       sandboxId,
       port: input.port,
       name: input.name ?? null,
-      sha256: digest(token),
+      sha256: digestOf(token),
       createdBy: caller.principal.apiKeyId,
       createdAt: new Date(now),
       expiresAt: new Date(now + input.expiresInMs),
@@ -69,8 +67,8 @@ export class Shares {
 
   /** Null: the token is none of ours, is not for this port, or is no longer good. Nobody learns which. */
   async find(token: string, { sandboxId, port }: SharedPort): Promise<RecordedShare | null> {
-    if (!FORM.test(token)) return null;
-    const share = await this.#ports.records.shares.findByDigest(digest(token));
+    if (!isSecret(PREFIX, token)) return null;
+    const share = await this.#ports.records.shares.findByDigest(digestOf(token));
     if (share?.sandboxId !== sandboxId || share.port !== port) return null;
     return share.expiresAt.getTime() > this.#ports.clock.now() ? share : null;
   }
@@ -87,8 +85,4 @@ function viewShare(share: RecordedShare): Share {
     createdAt: createdAt.toISOString(),
     expiresAt: expiresAt.toISOString(),
   };
-}
-
-function digest(token: string): Buffer {
-  return createHash('sha256').update(token).digest();
 }

@@ -87,16 +87,6 @@ async function isInherited(records: Records, sandbox: RecordedSandbox, wanted: R
 export class Pins {
   readonly #counts = new Map<SnapshotId, number>();
 
-  /** Runs `work` with the point pinned. */
-  async hold<T>(id: SnapshotId, work: () => Promise<T>): Promise<T> {
-    this.pin(id);
-    try {
-      return await work();
-    } finally {
-      this.unpin(id);
-    }
-  }
-
   pin(id: SnapshotId): void {
     this.#counts.set(id, (this.#counts.get(id) ?? 0) + 1);
   }

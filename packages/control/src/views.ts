@@ -12,7 +12,7 @@ import type {
   Snapshot,
 } from '@space/contract';
 import { signalNameOf } from '@space/contract';
-import { AppError, ERRORS, type PolicyChoice, statusOf } from '@space/core';
+import { AppError, ERRORS, type ErrorCode, type PolicyChoice, statusOf } from '@space/core';
 import type { RecordedAudit } from './audit-records.ts';
 import type { RecordedEvent } from './event-records.ts';
 import type { Outcome, RecordedOperation, RecordedSandbox, RecordedSnapshot } from './records.ts';
@@ -86,7 +86,6 @@ const STATES = {
 
 export function viewOperation(recorded: RecordedOperation): Operation {
   const { id, kind, sandboxId, by, outcome, errorCode, startedAt, endedAt, timings } = recorded;
-  const failure = errorCode === null ? null : ERRORS[errorCode];
   return {
     id,
     kind,
@@ -97,18 +96,21 @@ export function viewOperation(recorded: RecordedOperation): Operation {
     startedAt: startedAt.toISOString(),
     endedAt: endedAt?.toISOString() ?? null,
     timings,
-    error:
-      errorCode === null || failure === null ? null : { code: errorCode, title: failure.title, retry: failure.retry },
+    error: viewFailure(errorCode),
   };
+}
+
+function viewFailure(code: ErrorCode | null): Operation['error'] {
+  return code === null ? null : { code, title: ERRORS[code].title, retry: ERRORS[code].retry };
 }
 
 export function viewAudit(recorded: RecordedAudit): AuditList['records'][number] {
   const { auditId, apiKeyId, projectId, operationId, action, call, target, outcome, requestId, at } = recorded;
-  const who = { apiKey: apiKeyId, project: projectId };
   return {
     id: auditId,
     at: at.toISOString(),
-    ...who,
+    apiKey: apiKeyId,
+    project: projectId,
     action,
     call,
     target,
@@ -168,7 +170,6 @@ function viewRun(run: RecordedRun): Schedule['lastRuns'][number] {
     signal: end !== null && 'signal' in end.exit ? signalNameOf(end.exit.signal) : null,
     timedOut: end?.timedOut ?? false,
     oom: end?.oom ?? false,
-    error:
-      errorCode === null ? null : { code: errorCode, title: ERRORS[errorCode].title, retry: ERRORS[errorCode].retry },
+    error: viewFailure(errorCode),
   };
 }
