@@ -45,7 +45,7 @@ export class Dialer {
 
   /** Gives up all calls that are open: the other side does not answer. */
   hangUp(): void {
-    for (const exchange of this.#open) exchange.lose();
+    for (const exchange of this.#open) exchange.end();
   }
 
   async #once(name: string, kind: CallKind, given: readonly unknown[]): Promise<unknown> {
@@ -223,6 +223,7 @@ class Exchange {
     this.#connected = connected(socket);
     this.#connected.catch(() => undefined);
     signal?.addEventListener('abort', this.#onAbort);
+    this.line.onGone(() => signal?.removeEventListener('abort', this.#onAbort));
   }
 
   async call(method: string, args: readonly unknown[]): Promise<void> {
@@ -251,16 +252,11 @@ class Exchange {
     return this.#begun && !this.#repeatable ? this.#peer.lost(thrown) : this.#peer.unreachable(thrown);
   }
 
-  lose(): void {
-    this.line.close();
-  }
-
   end(): void {
-    this.#signal?.removeEventListener('abort', this.#onAbort);
     this.line.close();
   }
 
-  readonly #onAbort = (): void => this.line.close();
+  readonly #onAbort = (): void => this.end();
 }
 
 function connected(socket: Socket): Promise<void> {

@@ -40,7 +40,8 @@ async function* tellNews(node: NodePort, signal: AbortSignal): AsyncGenerator<Ne
   const unread: News[] = [{ kind: 'here' }];
   let wake = (): void => undefined;
   const push = (news: News): void => {
-    unread.push(news);
+    // One beyond the limit is enough to have the line cut, also by a reader that does not come back.
+    if (unread.length <= MAX_UNREAD_NEWS) unread.push(news);
     wake();
   };
   const stopEnds = node.onLifeEnded((end) => push({ kind: 'life_ended', ...end }));

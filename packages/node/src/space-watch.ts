@@ -187,7 +187,11 @@ async function observe(lives: readonly Watched[], { totalBytes, availableBytes }
   const { edgeBytes, calmBytes } = spaceMarks(totalBytes);
   if (availableBytes < edgeBytes) return;
   const asked = availableBytes < calmBytes ? lives.filter(({ stoppedAs }) => stoppedAs === null) : [];
-  for (const watched of lives) if (!asked.includes(watched)) watched.writtenInAllBytes = null;
+  for (const watched of lives) {
+    if (asked.includes(watched)) continue;
+    watched.writtenInAllBytes = null;
+    watched.writtenBytes = 0;
+  }
   const readings = Promise.allSettled(asked.map(observeOne));
   await Promise.race([readings, sleep(USAGE_LIMIT_MS)]);
 }

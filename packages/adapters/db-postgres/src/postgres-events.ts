@@ -52,16 +52,13 @@ export class PostgresEvents implements EventRecords {
   }
 
   dropBefore(time: Date): Promise<void> {
-    return translated(() =>
-      this.#db.transaction().execute(async (tx) => {
-        const gone = await tx.deleteFrom('events').where('at', '<', time).returning(['tx', 'number']).execute();
-        for (const { tx: id, number } of gone) {
-          await sql`
-            update event_floor set tx = ${id}, number = ${number}
-            where (tx, number) < (${id}::bigint, ${number}::bigint)`.execute(tx);
-        }
-      }),
-    );
+    return translated(async () => {
+      await sql`
+        with gone as (delete from events where at < ${time} returning tx, number),
+          newest as (select tx, number from gone order by tx desc, number desc limit 1)
+        update event_floor set tx = newest.tx, number = newest.number from newest
+        where (event_floor.tx, event_floor.number) < (newest.tx, newest.number)`.execute(this.#db);
+    });
   }
 }
 
