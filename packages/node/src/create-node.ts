@@ -83,7 +83,6 @@ export function createNode(options: NodeOptions): Node {
     ledger,
     machinery,
     lives,
-    letGoOn: (life) => spaceWatch.letGoOn(life),
     admit(sandboxId, life) {
       lives.set(sandboxId, life);
       void life.vm.ended.then((end) => {

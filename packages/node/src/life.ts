@@ -140,8 +140,7 @@ export class Life {
   /** The error that a user should see for one that came out of the channel: what became of the VM explains it best. */
   async explain(thrown: unknown): Promise<AppError> {
     const error = asAppError(thrown);
-    if (this.#halted && error.code === 'agent_lost')
-      return new AppError('out_of_space', outOfSpace().message, { cause: thrown });
+    if (this.#halted && error.code === 'agent_lost') return outOfSpace(thrown);
     if (error.code !== 'link_lost' && error.code !== 'agent_lost' && error.code !== 'vm_lost') return error;
     const ended = await Promise.race([
       this.vm.ended,
@@ -155,6 +154,7 @@ export class Life {
   }
 }
 
-function outOfSpace(): AppError {
-  return new AppError('out_of_space', 'The sandbox stands still since its vault is nearly full.');
+function outOfSpace(cause?: unknown): AppError {
+  const detail = 'The sandbox stands still since its vault is nearly full.';
+  return new AppError('out_of_space', detail, cause === undefined ? undefined : { cause });
 }

@@ -31,8 +31,6 @@ export interface NodeState {
   readonly lives: Map<SandboxId, Life>;
   /** Makes a life the sandbox's own and watches for its end. */
   admit(sandboxId: SandboxId, life: Life): void;
-  /** Lets a life that stands still for want of space go on. Throws `out_of_space` when there is none yet. */
-  letGoOn(life: Life): Promise<void>;
 }
 
 /** How long user processes may take to stand still: for a snapshot of a sandbox that goes on, and where it ends anyway. */
@@ -125,7 +123,7 @@ async function start(state: NodeState, order: StartOrder): Promise<StartedLife> 
 async function goOn(state: NodeState, order: GoOnOrder): Promise<void> {
   const life = state.lives.get(order.sandboxId);
   if (life === undefined) throw new AppError('vm_lost', `The microVM of ${order.sandboxId} is gone.`);
-  if (life.halted) await state.letGoOn(life);
+  if (life.halted) await state.machinery.spaceWatch.letGoOn(life);
   const { vault, record } = state.ledger.get(order.sandboxId);
   await state.ledger.write(vault, { ...record, epoch: order.epoch });
 }

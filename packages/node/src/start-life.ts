@@ -72,15 +72,14 @@ export async function prepareLife(machinery: LifeMachinery, plan: LifePlan): Pro
     machinery.spaceWatch.add(life, plan.size);
     const runningMs = clock.monotonicMs() - startedAt;
     plan.check();
-    const vm = life;
-    const guest = await tracer.span({ name: 'reach the agent' }, () => vm.guest());
+    const started = life;
+    const guest = await tracer.span({ name: 'reach the agent' }, () => started.guest());
     await tracer.span({ name: 'assume identity' }, () =>
       guest.assumeIdentity(identityOf(plan.identity, lifeId, chance)),
     );
     plan.check();
-    const started = life;
     return {
-      life,
+      life: started,
       async thaw() {
         await tracer.span({ name: 'thaw' }, () => guest.thaw());
         return { lifeId, runningMs, readyMs: clock.monotonicMs() - startedAt };

@@ -521,9 +521,8 @@ export class FakeNode implements NodePort {
   #inspect(sandboxId: SandboxId): InspectedSandbox {
     const { epoch, generation, head, life, crashed } = this.#get(sandboxId);
     const lifeId = (life ?? crashed)?.lifeId ?? null;
-    if (life?.halted)
-      return { vault: DEFAULT_VAULT, sandboxId, real: 'out_of_space', epoch, generation, head, life: lifeId };
-    const real = life !== null ? 'running' : crashed !== null ? 'crashed' : 'paused';
+    const withoutVm = crashed !== null ? 'crashed' : 'paused';
+    const real = life === null ? withoutVm : life.halted ? 'out_of_space' : 'running';
     return { vault: DEFAULT_VAULT, sandboxId, real, epoch, generation, head, life: lifeId };
   }
 

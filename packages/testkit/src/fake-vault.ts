@@ -119,6 +119,7 @@ export class FakeVault implements Vault {
   async deleteLife(lifeId: LifeId): Promise<void> {
     await this.faults.at('vault.deleteLife');
     await rm(this.#path('lives', lifeId), { recursive: true, force: true });
+    this.#captured.delete(lifeId);
   }
 
   async capture(lifeId: LifeId, snapshotId: SnapshotId): Promise<void> {
@@ -134,6 +135,7 @@ export class FakeVault implements Vault {
     await writeFile(join(staged, 'manifest.json'), JSON.stringify(manifest));
     await rename(staged, this.#path('points', manifest.snapshotId));
     const lifeId = this.#staged.get(manifest.snapshotId);
+    this.#staged.delete(manifest.snapshotId);
     const point = this.#path('points', manifest.snapshotId);
     if (lifeId !== undefined) {
       this.#captured.set(lifeId, await readLife({ disk: join(point, 'disk.img'), memory: join(point, 'memory') }));
@@ -142,6 +144,7 @@ export class FakeVault implements Vault {
 
   async abandon(snapshotId: SnapshotId): Promise<void> {
     await rm(this.#path('staging', snapshotId), { recursive: true, force: true });
+    this.#staged.delete(snapshotId);
   }
 
   async points(): Promise<readonly SnapshotId[]> {

@@ -2,7 +2,6 @@
 import {
   type Asker,
   type AuditRecords,
-  decodeCursor,
   type NewAuditRecord,
   type Page,
   type PageRequest,
@@ -10,8 +9,9 @@ import {
   type RecordedAudit,
 } from '@space/control';
 import type { ApiKeyId, AuditId, OperationId, OrganisationId, ProjectId } from '@space/core';
-import { type Kysely, sql } from 'kysely';
+import type { Kysely } from 'kysely';
 import { translated } from './errors.ts';
+import { newestFirst } from './pages.ts';
 import type { Tables } from './schema.ts';
 
 export class PostgresAudit implements AuditRecords {
@@ -27,28 +27,19 @@ export class PostgresAudit implements AuditRecords {
 
   list(page: PageRequest & { readonly organisationId: OrganisationId }): Promise<Page<RecordedAudit>> {
     return translated(async () => {
-      const { organisationId, limit, cursor } = page;
-      let query = this.#db
+      const query = this.#db
         .selectFrom('audit')
         .leftJoin('operations', 'operations.id', 'audit.operation_id')
         .selectAll('audit')
         .select(['operations.outcome as operation_outcome', 'operations.error_code'])
-        .where('audit.organisation_id', '=', organisationId);
-      if (cursor !== undefined) {
-        const { at, id } = decodeCursor(cursor);
-        query = query.where(sql<boolean>`(audit.at, audit.id) < (${at}, ${id})`);
-      }
-      const ordered = query
-        .orderBy('audit.at', 'desc')
-        .orderBy('audit.id', 'desc')
-        .limit(limit + 1);
-      const rows = await ordered.execute();
+        .where('audit.organisation_id', '=', page.organisationId);
+      const rows = await newestFirst(query, page, 'audit.at', 'audit.id').execute();
       const records = rows.map(({ operation_outcome, error_code, ...row }) => {
         const ended = operation_outcome === 'failed' ? (error_code ?? 'internal') : operation_outcome;
         const outcome: RecordedAudit['outcome'] = row.outcome ?? ended ?? 'running';
         return { ...auditOf(row), id: row.id, outcome };
       });
-      return pageOf(records, limit, (one) => one.at);
+      return pageOf(records, page.limit, (one) => one.at);
     });
   }
 

@@ -3,7 +3,6 @@ import {
   type AuditRecords,
   type CallRecords,
   countsAsKept,
-  decodeCursor,
   type EventRecords,
   eventsOfEnd,
   eventsOfSettling,
@@ -38,6 +37,7 @@ import {
 import { type ExpressionBuilder, type Kysely, sql, type Transaction } from 'kysely';
 import type { Database } from './database.ts';
 import { translated } from './errors.ts';
+import { newestFirst } from './pages.ts';
 import { appendAudit, PostgresAudit } from './postgres-audit.ts';
 import { PostgresCalls } from './postgres-calls.ts';
 import { appendEvents, PostgresEvents } from './postgres-events.ts';
@@ -121,25 +121,16 @@ class PostgresRecords implements Records {
     });
   }
 
-  listSandboxes({
-    limit,
-    cursor,
-    projectId,
-    status,
-  }: PageRequest & { projectId: ProjectId; status?: SandboxStatus }): Promise<Page<RecordedSandbox>> {
+  listSandboxes(
+    page: PageRequest & { readonly projectId: ProjectId; readonly status?: SandboxStatus },
+  ): Promise<Page<RecordedSandbox>> {
     return translated(async () => {
+      const { projectId, status } = page;
       const live = this.#db.selectFrom('sandboxes').selectAll().where('settled', '<>', 'deleted');
       let query = live.where('project_id', '=', projectId);
       if (status !== undefined) query = query.where((eb) => hasStatus(eb, status));
-      if (cursor !== undefined) {
-        const { at, id } = decodeCursor(cursor);
-        query = query.where(sql<boolean>`(created_at, id) < (${at}, ${id})`);
-      }
-      const ordered = query
-        .orderBy('created_at', 'desc')
-        .orderBy('id', 'desc')
-        .limit(limit + 1);
-      return pageOf((await ordered.execute()).map(sandboxOf), limit, (sandbox) => sandbox.createdAt);
+      const rows = await newestFirst(query, page).execute();
+      return pageOf(rows.map(sandboxOf), page.limit, (sandbox) => sandbox.createdAt);
     });
   }
 
@@ -261,19 +252,12 @@ class PostgresRecords implements Records {
     page: PageRequest & { readonly projectId: ProjectId; readonly sandboxId?: SandboxId; readonly requestId?: string },
   ): Promise<Page<RecordedOperation>> {
     return translated(async () => {
-      const { projectId, sandboxId, requestId, limit, cursor } = page;
+      const { projectId, sandboxId, requestId } = page;
       let query = this.#db.selectFrom('operations').selectAll().where('project_id', '=', projectId);
       if (sandboxId !== undefined) query = query.where('sandbox_id', '=', sandboxId);
       if (requestId !== undefined) query = query.where('request_id', '=', requestId);
-      if (cursor !== undefined) {
-        const { at, id } = decodeCursor(cursor);
-        query = query.where(sql<boolean>`(started_at, id) < (${at}, ${id})`);
-      }
-      const ordered = query
-        .orderBy('started_at', 'desc')
-        .orderBy('id', 'desc')
-        .limit(limit + 1);
-      return pageOf((await ordered.execute()).map(operationOf), limit, (one) => one.startedAt);
+      const rows = await newestFirst(query, page, 'started_at').execute();
+      return pageOf(rows.map(operationOf), page.limit, (one) => one.startedAt);
     });
   }
 
@@ -372,21 +356,13 @@ class PostgresRecords implements Records {
     page: PageRequest & ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId }),
   ): Promise<Page<RecordedSnapshot>> {
     return translated(async () => {
-      const { limit, cursor } = page;
       let query = this.#db.selectFrom('snapshots').selectAll().where('state', '<>', 'taking');
       query =
         'sandboxId' in page
           ? query.where('sandbox_id', '=', page.sandboxId)
           : query.where('project_id', '=', page.projectId).where('name', 'is not', null);
-      if (cursor !== undefined) {
-        const { at, id } = decodeCursor(cursor);
-        query = query.where(sql<boolean>`(taken_at, id) < (${at}, ${id})`);
-      }
-      const ordered = query
-        .orderBy('taken_at', 'desc')
-        .orderBy('id', 'desc')
-        .limit(limit + 1);
-      return pageOf((await ordered.execute()).map(snapshotOf), limit, (snapshot) => snapshot.takenAt);
+      const rows = await newestFirst(query, page, 'taken_at').execute();
+      return pageOf(rows.map(snapshotOf), page.limit, (snapshot) => snapshot.takenAt);
     });
   }
 

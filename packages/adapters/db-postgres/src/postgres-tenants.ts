@@ -1,6 +1,5 @@
 /** Organisations, projects and API keys in PostgreSQL. */
 import {
-  decodeCursor,
   eventOfRevocation,
   type Page,
   type PageRequest,
@@ -16,6 +15,7 @@ import {
 import type { ApiKeyId, Limits, OrganisationId, PolicyChoice, ProjectId, Usage } from '@space/core';
 import { type Kysely, type Selectable, type SelectQueryBuilder, sql, type Transaction } from 'kysely';
 import { translated } from './errors.ts';
+import { newestFirst } from './pages.ts';
 import { appendEvents } from './postgres-events.ts';
 import { rowOfLimits, usageOf } from './postgres-limits.ts';
 import { apiKeyOf, organisationOf, projectOf, rowOfApiKey, rowOfProject } from './rows.ts';
@@ -146,13 +146,12 @@ export class PostgresTenants implements TenantRecords {
         ...(name === undefined ? {} : { name }),
         ...(snapshotPolicy === undefined ? {} : { snapshot_policy: JSON.stringify(snapshotPolicy) }),
       };
-      const live = () =>
-        this.#db.selectFrom('projects').selectAll().where('id', '=', id).where('deleted_at', 'is', null);
       if (Object.keys(changes).length > 0) {
         const update = this.#db.updateTable('projects').set(changes).where('id', '=', id);
         await update.where('deleted_at', 'is', null).execute();
       }
-      const row = await live().executeTakeFirst();
+      const live = this.#db.selectFrom('projects').selectAll().where('id', '=', id).where('deleted_at', 'is', null);
+      const row = await live.executeTakeFirst();
       return row === undefined ? null : projectOf(row);
     });
   }
@@ -243,18 +242,4 @@ async function holdsAnything(tx: Transaction<Tables>, id: ProjectId): Promise<bo
 
 function isAdmin({ roles, project_id }: { readonly roles: readonly string[]; readonly project_id: string | null }) {
   return project_id === null && roles.includes('admin');
-}
-
-/** Up to one more than the page holds. */
-function newestFirst<T extends 'organisations' | 'projects' | 'api_keys', O>(
-  query: SelectQueryBuilder<Tables, T, O>,
-  { limit, cursor }: PageRequest,
-): SelectQueryBuilder<Tables, T, O> {
-  const ordered = query
-    .orderBy(sql`created_at`, 'desc')
-    .orderBy(sql`id`, 'desc')
-    .limit(limit + 1);
-  if (cursor === undefined) return ordered;
-  const { at, id } = decodeCursor(cursor);
-  return ordered.where(sql<boolean>`(created_at, id) < (${at}, ${id})`);
 }

@@ -9,11 +9,12 @@ import { DISK, type Layout, VMM_FILE_MODE } from './layout.ts';
 
 /** Copying a large image from a slow disk; beyond it something hangs. */
 const COPY_TIMEOUT_MS = 30 * 60 * 1000;
+/** Of `stat`, whatever the file system's own are. */
 const BYTES_PER_BLOCK = 512;
 
-/** What the image takes in the vault: its written blocks, not its length. */
-export async function imageBytes(sourcePath: string): Promise<number> {
-  return (await stat(sourcePath)).blocks * BYTES_PER_BLOCK;
+/** What a file takes on its file system: its written blocks, not its length. */
+export async function allocatedBytes(path: string): Promise<number> {
+  return (await stat(path)).blocks * BYTES_PER_BLOCK;
 }
 
 /** The image appears whole, durable and read-only. */

@@ -29,7 +29,7 @@ import { removeSealed, removeSubvolume } from './cleanup.ts';
 import { replaceFile, syncFolder } from './durable.ts';
 import { errnoOf, storeFailure } from './failures.ts';
 import { flushFiles } from './flush.ts';
-import { copyImage, imageBytes } from './images.ts';
+import { allocatedBytes, copyImage } from './images.ts';
 import { SLOW_LANE } from './lane.ts';
 import { DISK, type Folder, type Layout, MEMORY } from './layout.ts';
 import { makeLife, memoryBytesOf } from './life-files.ts';
@@ -55,8 +55,6 @@ export interface MountedVault {
 
 /** By then a guest has taken its identity and has answered its first calls. */
 const AWAKE_AFTER_MS = 1_000;
-/** Of `stat`, whatever the file system's own are. */
-const BLOCK_BYTES = 512;
 
 export class BtrfsVault implements Vault {
   readonly name: VaultName;
@@ -101,7 +99,7 @@ export class BtrfsVault implements Vault {
 
   async #importOnce(digest: string, sourcePath: string): Promise<void> {
     if (await exists(this.#layout.place('images', digest))) return;
-    await this.#reserve.require(`importing the image ${digest}`, await imageBytes(sourcePath));
+    await this.#reserve.require(`importing the image ${digest}`, await allocatedBytes(sourcePath));
     await copyImage(this.#layout, digest, sourcePath);
   }
 
@@ -139,7 +137,7 @@ export class BtrfsVault implements Vault {
 
   diskBytes(lifeId: LifeId): Promise<number> {
     return this.#run(`measuring the disk of ${lifeId}`, async () => {
-      return (await stat(this.lifeFiles(lifeId).disk)).blocks * BLOCK_BYTES;
+      return allocatedBytes(this.lifeFiles(lifeId).disk);
     });
   }
 

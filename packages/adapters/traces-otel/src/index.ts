@@ -54,8 +54,7 @@ export function openTraces({ url, version, env }: TracesOptions): Traces {
   return {
     span(start, work) {
       const parent = parentOf(start, contexts.active());
-      const kind =
-        start.traceparent === undefined && parent === contexts.active() ? SpanKind.INTERNAL : SpanKind.SERVER;
+      const kind = start.traceparent === undefined ? SpanKind.INTERNAL : SpanKind.SERVER;
       const span = tracer.startSpan(start.name, { kind, attributes: { ...start.attributes } as Attributes }, parent);
       return contexts.with(trace.setSpan(parent, span), async () => {
         try {
@@ -97,6 +96,6 @@ function samplerFrom(name = 'parentbased_always_on', argument = '1'): Sampler {
     traceidratio: () => new TraceIdRatioBasedSampler(Number.isFinite(ratio) ? ratio : 1),
   };
   const isParentBased = name.startsWith('parentbased_');
-  const root = (roots[name.replace(/^parentbased_/, '')] ?? roots['always_on'])?.() ?? new AlwaysOnSampler();
+  const root = roots[name.replace(/^parentbased_/, '')]?.() ?? new AlwaysOnSampler();
   return isParentBased ? new ParentBasedSampler({ root }) : root;
 }
