@@ -56,6 +56,8 @@ check_folder "$DATA"
 check_folder "$SPACE_CACHE"
 [ ! -e "$DATA" ] || [ -e "$DATA/vaults" ] || stop "$DATA does not look like a data folder of the platform." \
   'Name the one that it keeps its data in with --data.'
+[ ! -e "$SPACE_CACHE" ] || [ -e "$SPACE_CACHE/setup.lock" ] || stop "$SPACE_CACHE does not look like the cache of set-up." \
+  'Set SPACE_CACHE to the one that set-up used, or remove it yourself.'
 CONFIG=${SPACE_CONFIG:-${XDG_CONFIG_HOME:-${HOME:-/root}/.config}/space/config.json}
 
 echo 'This removes from this machine, for good:'

@@ -2,10 +2,11 @@
 import { hostname } from 'node:os';
 import type { Config } from './config.ts';
 
-const LEVELS = { debug: 20, info: 30, warn: 40, error: 50, silent: Number.POSITIVE_INFINITY } as const;
+/** As pino numbers it. */
+const ERROR = 50;
 
-export function logLine(from: Config['logLevel'], level: 'warn' | 'error', facts: object, msg: string): void {
-  if (LEVELS[level] < LEVELS[from]) return;
-  const head = { level: LEVELS[level], time: Date.now(), pid: process.pid, hostname: hostname(), name: 'supervisor' };
+export function logError(level: Config['logLevel'], facts: object, msg: string): void {
+  if (level === 'silent') return;
+  const head = { level: ERROR, time: Date.now(), pid: process.pid, hostname: hostname(), name: 'supervisor' };
   process.stdout.write(`${JSON.stringify({ ...head, ...facts, msg })}\n`);
 }

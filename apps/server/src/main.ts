@@ -5,7 +5,7 @@
  */
 import { writeClientConfig } from './client-config.ts';
 import { type Config, ConfigError, configFrom, USAGE } from './config.ts';
-import { logLine } from './log-line.ts';
+import { logError } from './log-line.ts';
 import type { Welcome } from './role-messages.ts';
 import { tellRunning, tellStopped } from './running-file.ts';
 import { superviseRoles } from './supervisor.ts';
@@ -28,10 +28,11 @@ async function main(): Promise<number> {
   const platform = await superviseRoles({
     config,
     report: (step) => console.log(`… ${step}`),
-    onEnd: (facts) => logLine(config.logLevel, 'error', facts, 'a process ended by itself; it is started again'),
-    onHelperEnd: (message) => logLine(config.logLevel, 'error', {}, message),
+    onEnd: (facts) => logError(config.logLevel, facts, 'a process ended by itself; it is started again'),
+    onHelperEnd: (message) => logError(config.logLevel, {}, message),
   });
-  if (!stop.asked) await welcome(platform.welcome, config);
+  // A key is shown now or never.
+  if (!stop.asked || platform.welcome.apiKey !== null) await welcome(platform.welcome, config);
   await tellRunning(config.dataDir, platform.welcome.url);
   console.log('Ready.');
   const signal = await stop.signal;

@@ -1,5 +1,5 @@
 /** Where the processes of the platform keep and find things, and who owns them. Made by root before anything starts. */
-import { chmod, chown, lchown, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { chmod, chown, lchown, lstat, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { VaultName } from '@space/core';
 import type { Config } from './config.ts';
@@ -12,7 +12,8 @@ type Folders = Pick<Config, 'dataDir' | 'runDir'>;
 
 /** Held by every process of the platform, so that a next one starts when the last of them is gone. */
 export const lockFileOf = ({ dataDir }: Folders): string => join(dataDir, 'lock');
-export const databaseDirOf = ({ dataDir }: Folders): string => join(dataDir, 'control', 'postgres');
+const controlFolderOf = ({ dataDir }: Folders): string => join(dataDir, 'control');
+export const databaseDirOf = (folders: Folders): string => join(controlFolderOf(folders), 'postgres');
 export const databaseSocketDirOf = ({ runDir }: Folders): string => join(runDir, 'db');
 export const nodeSocketOf = ({ runDir }: Folders): string => join(runDir, 'node', 'link');
 export const gatewaySocketOf = ({ runDir }: Folders): string => join(runDir, 'gateway', 'link');
@@ -32,16 +33,22 @@ const PRIVATE = 0o700;
 /** What is made in it belongs to its group, whoever makes it; the group may enter. */
 const SHARED_WITH_GROUP = 0o2750;
 
+/** Where the lock lies. */
+export function makeDataFolder({ dataDir }: Pick<Folders, 'dataDir'>): Promise<void> {
+  return makeFolder(dataDir, PASSABLE);
+}
+
+/** To be called with the lock held: nothing of an earlier platform may work in the folders meanwhile. */
 export async function makeFolders(config: Folders, users: Users): Promise<void> {
   const { dataDir, runDir } = config;
-  for (const path of [dataDir, join(dataDir, 'vaults'), '/run/space', runDir]) await makeFolder(path, PASSABLE);
+  for (const path of [join(dataDir, 'vaults'), '/run/space', runDir]) await makeFolder(path, PASSABLE);
   for (const path of [nodeFolderOf(config), probeFolderOf(config)]) await makeNodeFolder(path, users.node);
-  await makeFolder(join(dataDir, 'control'), PRIVATE, users.control);
+  await makeFolder(controlFolderOf(config), PRIVATE, users.control);
   await makeFolder(databaseSocketDirOf(config), PRIVATE, users.control);
   const { control } = users;
   await makeFolder(join(runDir, 'node'), SHARED_WITH_GROUP, { uid: users.node.uid, gid: control.gid });
   await makeFolder(join(runDir, 'gateway'), SHARED_WITH_GROUP, { uid: users.gateway.uid, gid: control.gid });
-  await adoptDatabase(dataDir, databaseDirOf(config), users.control);
+  await adoptDatabase(config, users.control);
 }
 
 type Owner = Pick<User, 'uid' | 'gid'>;
@@ -59,16 +66,17 @@ async function makeNodeFolder(path: string, owner: Owner): Promise<void> {
 }
 
 /** The database of a platform that ran as one process lay beside the vaults, and belonged to another user. */
-async function adoptDatabase(dataDir: string, databaseDir: string, owner: Owner): Promise<void> {
-  const earlier = join(dataDir, 'postgres');
+async function adoptDatabase(config: Folders, owner: Owner): Promise<void> {
+  const databaseDir = databaseDirOf(config);
+  const earlier = join(config.dataDir, 'postgres');
   if (!(await exists(databaseDir)) && (await exists(earlier))) await rename(earlier, databaseDir);
-  const folder = join(dataDir, 'control');
+  const folder = controlFolderOf(config);
   for (const name of await readdir(folder)) await giveAll(join(folder, name), owner);
 }
 
-/** What belongs to its owner already is taken to be so all the way down. */
+/** What belongs to its owner already is taken to be so all the way down. No link is followed: the owner may have put it there. */
 async function giveAll(path: string, owner: Owner): Promise<void> {
-  const found = await stat(path);
+  const found = await lstat(path);
   if (found.uid === owner.uid) return;
   if (found.isDirectory()) for (const name of await readdir(path)) await giveAll(join(path, name), owner);
   await lchown(path, owner.uid, owner.gid);

@@ -14,7 +14,7 @@ import { lockData } from './data-lock.ts';
 import { helperConfig } from './helper-config.ts';
 import { openControl } from './open-control.ts';
 import { leaveNode, openNode } from './open-node.ts';
-import { lockFileOf, makeFolders } from './places.ts';
+import { lockFileOf, makeDataFolder, makeFolders } from './places.ts';
 import { loadTraces, openTracing } from './tracing.ts';
 import { findUsers, ROOT } from './users.ts';
 
@@ -46,8 +46,9 @@ export async function startPlatform(
 async function compose(config: Config, report: (step: string) => void, closers: Closers): Promise<Platform> {
   const logger = createLogger({ level: config.logLevel });
   const users = { ...(await findUsers()), node: ROOT };
-  await makeFolders(config, users);
+  await makeDataFolder(config);
   closers.add(await lockData(lockFileOf(config)), (lock) => lock.close());
+  await makeFolders(config, users);
   const assets = await loadAssets();
   const tracing = openTracing(await loadTraces(config.traces !== undefined), config, closers);
   const onWarning = (message: string) => logger.warn(message);

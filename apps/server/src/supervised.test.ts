@@ -7,7 +7,7 @@ import { connectGateway } from '@space/link';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type Config, configFrom } from './config.ts';
 import { lockData } from './data-lock.ts';
-import { gatewaySocketOf, lockFileOf, makeFolders } from './places.ts';
+import { gatewaySocketOf, lockFileOf, makeDataFolder, makeFolders } from './places.ts';
 import { type EndFacts, Supervised } from './supervised.ts';
 import { findUsers, type Users } from './users.ts';
 
@@ -22,6 +22,7 @@ beforeEach(async () => {
   if (made === null) throw new Error('no configuration');
   config = made;
   users = await findUsers();
+  await makeDataFolder(config);
   await makeFolders(config, users);
   ends.length = 0;
 });
@@ -136,4 +137,16 @@ it('ends when its supervisor is killed, and until then nobody else gets the data
       () => true,
     );
   await expect.poll(isGone).toBe(true);
+});
+
+it('is not told what is for control alone', async () => {
+  process.env['DATABASE_URL'] = 'postgres://somebody:secret@127.0.0.1/space';
+  try {
+    const gateway = await startGateway();
+    const environment = await readFile(`/proc/${gateway.pid}/environ`, 'utf8');
+    expect(environment).toContain('PATH=');
+    expect(environment).not.toContain('secret');
+  } finally {
+    delete process.env['DATABASE_URL'];
+  }
 });

@@ -18,7 +18,7 @@ const MAX_PAUSE_MS = 10_000;
 const STEADY_MS = 30_000;
 /** From the first start of a large node: probes, and taking up every microVM. */
 const READY_WITHIN_MS = 300_000;
-/** For ending in good order: control waits for operations in flight, the node for its microVMs. */
+/** For ending in good order, once what runs was paused: control waits for operations in flight, the node for its microVMs. */
 const END_WITHIN_MS = 90_000;
 const KEPT_ERROR_BYTES = 4_000;
 
@@ -86,7 +86,13 @@ export class Supervised {
     const run = this.#run;
     if (run === null) return this.#supervision;
     send(run.child, { kind: 'stop', pause });
-    const late = setTimeout(() => run.child.kill('SIGKILL'), END_WITHIN_MS);
+    let late: NodeJS.Timeout | undefined;
+    const limit = () => {
+      late = setTimeout(() => run.child.kill('SIGKILL'), END_WITHIN_MS);
+    };
+    // To pause takes some seconds for each sandbox, and whoever waits can stop waiting.
+    if (pause) run.child.on('message', ({ kind }: FromRole) => (kind === 'paused' ? limit() : undefined));
+    else limit();
     await run.ended;
     clearTimeout(late);
     await this.#supervision;
@@ -133,6 +139,8 @@ export class Supervised {
   async #begin(first: boolean) {
     const { name, user, config, openDescriptors } = this.#options;
     const { descriptors, close } = await openDescriptors();
+    // What is said there of the database is for control, which has it from its configuration.
+    const { DATABASE_URL: _, ...env } = process.env;
     const traced = config.traces === undefined ? [] : ['traced'];
     const child = spawn(
       'setpriv',
@@ -140,6 +148,7 @@ export class Supervised {
       {
         // A session of its own, so that the terminal's Ctrl-C is for the supervisor alone.
         detached: true,
+        env,
         stdio: ['ignore', 'pipe', 'pipe', 'ipc', ...descriptors],
       },
     );

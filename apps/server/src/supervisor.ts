@@ -19,9 +19,9 @@ import type { Config, Listen } from './config.ts';
 import { lockData } from './data-lock.ts';
 import { helperConfig } from './helper-config.ts';
 import type { PausedAll } from './pause-all.ts';
-import { lockFileOf, makeFolders, ROLES, type RoleName } from './places.ts';
+import { lockFileOf, makeDataFolder, makeFolders, type RoleName } from './places.ts';
 import { portHolder } from './port-holder.ts';
-import type { FromRole, Welcome } from './role-messages.ts';
+import type { FromRole, RoleConfig, Welcome } from './role-messages.ts';
 import { type EndFacts, type OpenDescriptors, Supervised } from './supervised.ts';
 import { findUsers } from './users.ts';
 
@@ -53,8 +53,9 @@ export async function superviseRoles({
 }: SuperviseOptions): Promise<SupervisedPlatform> {
   const users = await findUsers();
   let address = await checkAddress(config.listen);
-  await makeFolders(config, users);
+  await makeDataFolder(config);
   const lock = await lockData(lockFileOf(config));
+  await makeFolders(config, users);
   const assets = await loadAssets();
   const helper = await startHelper({
     program: assets.helper.program,
@@ -67,8 +68,10 @@ export async function superviseRoles({
     if (message.kind === 'step' && starting) report(message.text);
     if (message.kind === 'paused') paused = message.result;
   };
-  const supervise = (name: RoleName, openDescriptors: OpenDescriptors) =>
-    new Supervised({ name, user: users[name], config, openDescriptors, onMessage: hear, onEnd });
+  const supervise = (name: RoleName, openDescriptors: OpenDescriptors) => {
+    const told = name === 'control' ? config : withoutSecrets(config);
+    return new Supervised({ name, user: users[name], config: told, openDescriptors, onMessage: hear, onEnd });
+  };
   const lockOnly = async () => ({ descriptors: [lock.fd], close: () => undefined });
   const roles = {
     node: supervise('node', lockOnly),
@@ -87,10 +90,9 @@ export async function superviseRoles({
     await lock.close();
   };
   try {
-    const starts = ROLES.map((name) => roles[name].start());
-    const [, control] = await Promise.all(starts);
+    const [control] = await Promise.all([roles.control.start(), roles.node.start(), roles.gateway.start()]);
     starting = false;
-    if (!control?.welcome) throw new Error('The control process did not say where it serves.');
+    if (!control.welcome) throw new Error('The control process did not say where it serves.');
     return {
       welcome: control.welcome,
       pids: {
@@ -109,6 +111,11 @@ export async function superviseRoles({
     await endAll(false);
     throw error;
   }
+}
+
+/** Without what is for control alone. */
+function withoutSecrets({ databaseUrl: _, tls: __, ...rest }: Config): RoleConfig {
+  return rest;
 }
 
 /** Learns at once, not after everything else was started, that the address cannot be had. */
