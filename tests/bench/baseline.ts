@@ -22,6 +22,7 @@ import { type Guest, type GuestCommand, newId, type Size } from '@space/core';
 import { connectGuest } from '@space/guest-grpc';
 import { loadAssets } from '@space/guest-image';
 import { makeOverlay, type PlainDisk, type PlainMachine, PlainVm } from '@space/runtime-qemu/plain-vm';
+import { vmmBuildOf } from '@space/runtime-qemu/vmm-programs';
 import { DIRTY, HOLD_WORKING_SET, TRUE, WAIT_FOR_WORKING_SET } from './ours.ts';
 import type { Samples } from './samples.ts';
 
@@ -60,9 +61,14 @@ export class Baseline implements AsyncDisposable {
     const folder = join(vaultFolder, 'plain');
     await mkdir(folder);
     const { vmm, kernel, initramfs, templates, jail } = await loadAssets();
-    const argv = [...vmm.loaderArgv, vmm.binary, ...vmm.firmwareDirs.flatMap((path) => ['-L', path])];
-    const build = { root: vmm.root, argv, digest: vmm.digest, version: vmm.version };
-    const machine: PlainMachine = { vmm: build, kernel, initramfs, accelerator, size, launcher: jail.launcher };
+    const machine: PlainMachine = {
+      vmm: vmmBuildOf(vmm),
+      kernel,
+      initramfs,
+      accelerator,
+      size,
+      launcher: jail.launcher,
+    };
     const image = join(folder, 'image');
     await run('cp', ['--sparse=always', templates.base.disk, image]);
     await truncate(image, size.diskMib * MIB);

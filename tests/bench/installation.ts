@@ -1,7 +1,7 @@
 /** An installation of its own, as `npm start` runs it, which the measurements reach by its API alone. */
 import { mkdtemp, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type CreateOptions, getCapabilities, Sandbox } from '@space/sdk';
+import { type CreateOptions, getCapabilities, operations, Sandbox } from '@space/sdk';
 import { endDaemon, startDaemon } from '../e2e/daemon.ts';
 import { removeAll, testConfig } from '../e2e/world.ts';
 
@@ -14,11 +14,6 @@ interface Start {
   readonly orderedAt: number;
   /** From the order until its vCPUs ran. */
   readonly runningMs: number;
-}
-
-interface Operation {
-  readonly startedAt: string;
-  readonly timings: { readonly runningMs: number; readonly readyMs: number } | null;
 }
 
 export interface Installation extends AsyncDisposable {
@@ -43,12 +38,9 @@ export async function startInstallation(): Promise<Installation> {
     capabilities: () => getCapabilities(connection),
     create: (options) => Sandbox.create({ ...connection, ...options }),
     async lastStart(sandboxId) {
-      const headers = { authorization: `Bearer ${apiKey}` };
-      const response = await fetch(`${baseUrl}/v1/operations?sandbox=${sandboxId}&limit=5`, { headers });
-      const { operations } = (await response.json()) as { operations: readonly Operation[] };
-      const start = operations.find(({ timings }) => timings !== null);
-      if (!start?.timings) throw new Error(`${sandboxId} was not seen to start`);
-      return { orderedAt: Date.parse(start.startedAt), runningMs: start.timings.runningMs };
+      for await (const { startedAt, timings } of operations({ ...connection, sandboxId }))
+        if (timings !== null) return { orderedAt: Date.parse(startedAt), runningMs: timings.runningMs };
+      throw new Error(`${sandboxId} was not seen to start`);
     },
     vmmPids: () => vmmPidsIn(join(config.runDir, 'lives')),
     async [Symbol.asyncDispose]() {

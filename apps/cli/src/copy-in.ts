@@ -11,7 +11,8 @@ import type { Progress } from './progress.ts';
 
 export interface CopyOptions {
   readonly recursive: boolean;
-  readonly user: string | undefined;
+  /** Whose rights it is done with. */
+  readonly as: { readonly user?: string };
 }
 
 export class CopyIn {
@@ -46,7 +47,7 @@ export class CopyIn {
   }
 
   async #tree(source: FilePath, target: FilePath): Promise<void> {
-    await this.#sandbox.files.makeDirectory(target, { parents: true, ...this.#user });
+    await this.#sandbox.files.makeDirectory(target, { parents: true, ...this.#options.as });
     for (const entry of await readdir(byteSafe(source), { encoding: 'buffer' })) {
       const [from, to] = [joinBytes(source, entry), joinBytes(target, byteName(entry))];
       const found = await lstat(byteSafe(from));
@@ -72,7 +73,7 @@ export class CopyIn {
       }
     };
     const body = read(this.#progress.count(bytes));
-    const { sha256 } = await this.#sandbox.files.write(target, body, { ...options, ...this.#user });
+    const { sha256 } = await this.#sandbox.files.write(target, body, { ...options, ...this.#options.as });
     if (sha256 === hash.digest('hex')) return;
     throw new CliError(
       'digest_mismatch',
@@ -84,7 +85,7 @@ export class CopyIn {
   async #link(source: FilePath, target: FilePath): Promise<void> {
     const pointsTo = byteName(await readlink(byteSafe(source), { encoding: 'buffer' }));
     try {
-      await this.#sandbox.files.symlink(pointsTo, target, this.#user);
+      await this.#sandbox.files.symlink(pointsTo, target, this.#options.as);
     } catch (error) {
       if (!(error instanceof SpaceError) || error.code !== 'file_exists') throw error;
       this.#context.out.warn(`${nameOf(target)} is there already: the link was left out.`);
@@ -93,14 +94,10 @@ export class CopyIn {
 
   async #isDirectory(path: string): Promise<boolean> {
     try {
-      return (await this.#sandbox.files.stat(path, this.#user)).type === 'directory';
+      return (await this.#sandbox.files.stat(path, this.#options.as)).type === 'directory';
     } catch (error) {
       if (error instanceof SpaceError && error.code === 'file_not_found') return false;
       throw error;
     }
-  }
-
-  get #user() {
-    return this.#options.user === undefined ? {} : { user: this.#options.user };
   }
 }

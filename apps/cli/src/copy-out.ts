@@ -40,7 +40,7 @@ export class CopyOut {
 
   /** `target` may be `-`, our standard output. */
   async copy(source: string, target: string): Promise<void> {
-    const entry = await this.#sandbox.files.stat(source, this.#user);
+    const entry = await this.#sandbox.files.stat(source, this.#options.as);
     if (target === '-') {
       if (entry.type !== 'file') throw usage(`${source} is not a file.`, 'Only a file can be written to the output.');
       for await (const chunk of await this.#read(entry, source)) await writeAll(this.#context.io.stdout, chunk);
@@ -68,7 +68,7 @@ export class CopyOut {
 
   async #tree(source: FilePath, target: FilePath, depth: number): Promise<void> {
     await this.#directory(target, depth);
-    for await (const entry of this.#sandbox.files.entries(source, this.#user)) {
+    for await (const entry of this.#sandbox.files.entries(source, this.#options.as)) {
       if (!isPlainName(entry.name)) {
         const detail = `The sandbox calls a file "${nameOf(entry.name)}", which is not a name.`;
         throw new CliError('bad_name', detail, 'Nothing was written under it. Do not trust this sandbox.');
@@ -112,7 +112,7 @@ export class CopyOut {
 
   async #read(entry: FileEntry, source: FilePath): Promise<AsyncIterable<Uint8Array>> {
     this.#progress.begin(nameOf(source), entry.sizeBytes);
-    const stream = await this.#sandbox.files.readStream(source, this.#user);
+    const stream = await this.#sandbox.files.readStream(source, this.#options.as);
     return this.#progress.count(Readable.fromWeb(stream as Parameters<typeof Readable.fromWeb>[0]));
   }
 
@@ -126,10 +126,6 @@ export class CopyOut {
       if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
       this.#context.out.warn(`${name} is there already: the link was left out.`);
     });
-  }
-
-  get #user() {
-    return this.#options.user === undefined ? {} : { user: this.#options.user };
   }
 }
 

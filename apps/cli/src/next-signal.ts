@@ -3,7 +3,7 @@ import { constants } from 'node:os';
 import type { Io } from './context.ts';
 import { EXIT } from './errors.ts';
 
-const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+export const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** Resolves to the exit code that the next signal to end means. A second one ends this process by itself. */
 export function nextSignal(signals: Io['signals']): Promise<number> {

@@ -164,7 +164,6 @@ class Session implements AsyncDisposable {
   #listen(): void {
     const { io } = this.#context;
     for (const name of FORWARDED) this.#on(io.signals, name, () => this.#forward(name));
-    for (const stream of [io.stdout, io.stderr]) this.#on(stream, 'error', () => undefined);
   }
 
   #on(source: Io['signals'], name: string, listener: () => void): void {

@@ -2,28 +2,18 @@
 import { DEFAULT_VAULT } from '@space/core';
 import type { Assets } from '@space/guest-image';
 import type { HelperConfig } from '@space/root-helper';
-import type { VmmBuild } from '@space/runtime-qemu';
-import { vmmSettings } from '@space/runtime-qemu/vmm-programs';
+import { vmmBuildOf, vmmSettings } from '@space/runtime-qemu/vmm-programs';
 import type { Config } from './config.ts';
 import { helperFolderOf, livesFolderOf, probeFolderOf, vaultFolderOf } from './places.ts';
 
 /** One for the machine, whatever platforms run on it: no two VMMs share a uid. */
 const UID_REGISTRY = '/run/space/uids';
 
-export function vmmBuild({ vmm }: Assets): VmmBuild {
-  return {
-    root: vmm.root,
-    argv: [...vmm.loaderArgv, vmm.binary, ...vmm.firmwareDirs.flatMap((folder) => ['-L', folder])],
-    digest: vmm.digest,
-    version: vmm.version,
-  };
-}
-
 type Settings = Pick<Config, 'dataDir' | 'runDir' | 'vault' | 'vmmUids'>;
 
 export function helperConfig(config: Settings, assets: Assets, { uid, gid }: HelperConfig['node']): HelperConfig {
   return {
-    ...vmmSettings(vmmBuild(assets), assets),
+    ...vmmSettings(vmmBuildOf(assets.vmm), assets),
     node: { uid, gid },
     folder: helperFolderOf(config),
     runDir: livesFolderOf(config),

@@ -6,10 +6,10 @@ import type { Assets } from '@space/guest-image';
 import { createNode, type Node } from '@space/node';
 import type { RootHelper } from '@space/root-helper';
 import { openQemuRuntime, probeAccelerator } from '@space/runtime-qemu';
+import { vmmBuildOf } from '@space/runtime-qemu/vmm-programs';
 import { openVault } from '@space/store-btrfs';
 import { chance, clock } from './clock.ts';
 import type { Config } from './config.ts';
-import { vmmBuild } from './helper-config.ts';
 import { livesFolderOf, nodeFolderOf, probeFolderOf, vaultFolderOf } from './places.ts';
 import type { Tracing } from './tracing.ts';
 
@@ -57,7 +57,7 @@ async function openOn(
 ): Promise<Node> {
   const { vmm, kernel, initramfs, templates } = assets;
   const { launcher } = assets.jail;
-  const parts = { vmm: vmmBuild(assets), kernel, initramfs, helper, launcher, runDir: livesFolderOf(config) };
+  const parts = { vmm: vmmBuildOf(vmm), kernel, initramfs, helper, launcher, runDir: livesFolderOf(config) };
   const accelerator = await probeAccelerator({
     ...parts,
     workDir: probeFolderOf(config),

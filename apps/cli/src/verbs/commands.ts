@@ -3,6 +3,7 @@ import { Sandbox } from '@space/sdk';
 import { type Cli, duration, keyValue, verb } from '../cli.ts';
 import type { Context } from '../context.ts';
 import { EXIT } from '../errors.ts';
+import { ENDING } from '../next-signal.ts';
 import { resolveSandbox, resolveSnapshot } from '../resolve.ts';
 import { runSession, type SessionOptions } from '../session.ts';
 import { commandOf, createOptionsOf, creating, EXEC_HELP, type ExecutingOptions, execOptionsOf } from './options.ts';
@@ -107,12 +108,12 @@ class Made implements AsyncDisposable {
       isUnwanted = true;
       context.out.note('It is deleted as soon as it is there.');
     };
-    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) signals.on(name, unwant);
+    for (const name of ENDING) signals.on(name, unwant);
     try {
       context.out.note('Creating a sandbox. The first of a template in a size takes tens of seconds.');
       return new Made(await Sandbox.create(options), isUnwanted, keep, context);
     } finally {
-      for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) signals.off(name, unwant);
+      for (const name of ENDING) signals.off(name, unwant);
     }
   }
 

@@ -5,6 +5,7 @@ import { CopyOut } from '../copy-out.ts';
 import { usage } from '../errors.ts';
 import { Progress } from '../progress.ts';
 import { resolveSandbox } from '../resolve.ts';
+import { defined } from './options.ts';
 
 const HELP = `
 A place in a sandbox is SANDBOX:PATH, with PATH absolute or relative to the user's home; any other is here. \`-\` is
@@ -23,7 +24,7 @@ export function cp(cli: Cli) {
     .action(
       cli.run(async (context, { recursive, user }, from, to) => {
         const [source, target] = [placeOf(from), placeOf(to)];
-        const options = { recursive: recursive === true, user };
+        const options = { recursive: recursive === true, as: defined({ user }) };
         const { stderr } = context.io;
         const progress = new Progress(stderr.isTTY === true && !context.out.json ? stderr : null);
         try {

@@ -20,12 +20,13 @@ export function templates(cli: Cli) {
 export function capabilities(cli: Cli) {
   return verb('capabilities', 'what the server can do here, how fast, and what space is left').action(
     cli.run(async ({ out, connection }) => {
-      const { accelerator, vmmVersion, jail, memory, vaults, ...rest } = await getCapabilities(connection);
-      out.result({ accelerator, vmmVersion, jail, memory, vaults, ...rest }, () =>
+      const all = await getCapabilities(connection);
+      const { accelerator, runtime, vmmVersion, jail, memory, vaults } = all;
+      out.result(all, () =>
         [
           `guest code  ${accelerator.name}: ${accelerator.reason}`,
           ...(accelerator.remedy === null ? [] : [`            ${accelerator.remedy}`]),
-          `VMM         ${rest.runtime} ${vmmVersion}`,
+          `VMM         ${runtime} ${vmmVersion}`,
           `memory      ${memory.promisedMib} of ${memory.totalMib} MiB promised`,
           ...vaults.map(
             ({ name, totalBytes, availableBytes, encrypted }) =>

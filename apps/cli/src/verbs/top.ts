@@ -8,7 +8,7 @@ import { bytesText, tableLines } from '../output.ts';
 const HEAD = ['ID', 'NAME', 'STATUS', 'CPU', 'MEMORY', 'DISK'];
 /** Asked for at once; there can be hundreds. */
 const AT_ONCE = 8;
-const [HOME, CLEAR_TO_END] = ['\x1b[H\x1b[2J', '\x1b[J'];
+const CLEAR = '\x1b[H\x1b[2J';
 
 interface Row {
   readonly id: string;
@@ -36,7 +36,7 @@ export function top(cli: Cli) {
             0,
             (io.stdout.rows ?? 24) - 1,
           );
-          io.stdout.write(`${HOME}${visible.join('\n')}\n${CLEAR_TO_END}`);
+          io.stdout.write(`${CLEAR}${visible.join('\n')}\n`);
           await sleep(interval);
         }
       }),

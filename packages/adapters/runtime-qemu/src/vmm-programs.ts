@@ -13,6 +13,18 @@ const MAX_FILE_BYTES = Math.max(SIZE_LIMITS.diskMib.max, SIZE_LIMITS.memoryMib.m
 
 type VmmSettings = Pick<HelperConfig, 'vmmRoot' | 'vmmSockets' | 'vmmPrograms' | 'bootFiles' | 'fileBytes'>;
 
+/** A build as set-up made it. */
+export interface UnpackedVmm extends Pick<VmmBuild, 'root' | 'digest' | 'version'> {
+  /** Put in front of `binary`: the VMM's own loader and where its libraries lie. */
+  readonly loaderArgv: readonly string[];
+  readonly binary: string;
+  readonly firmwareDirs: readonly string[];
+}
+
+export function vmmBuildOf({ root, digest, version, loaderArgv, binary, firmwareDirs }: UnpackedVmm): VmmBuild {
+  return { root, digest, version, argv: [...loaderArgv, binary, ...firmwareDirs.flatMap((folder) => ['-L', folder])] };
+}
+
 export function vmmSettings(vmm: VmmBuild, { kernel, initramfs }: GuestBoot): VmmSettings {
   const kinds = (['boot', 'restore'] as const).flatMap((mode) =>
     (['tcg', 'kvm'] as const).map((accelerator) => ({ mode, accelerator })),

@@ -18,9 +18,9 @@ import {
   openQemuRuntime,
   type QemuRuntime,
   type QemuRuntimeOptions,
-  type VmmBuild,
   vmmSettings,
 } from '../src/index.ts';
+import { vmmBuildOf } from '../src/vmm-programs.ts';
 import { killProcess } from './kill.ts';
 
 const run = promisify(execFile);
@@ -134,12 +134,9 @@ export async function openQemuWorld(): Promise<QemuWorld> {
 /** What set-up has built. */
 async function realParts() {
   const { vmm, kernel, initramfs, jail, helper, templates } = await loadAssets();
-  const firmware = vmm.firmwareDirs.flatMap((path) => ['-L', path]);
-  const argv = [...vmm.loaderArgv, vmm.binary, ...firmware];
-  const build: VmmBuild = { root: vmm.root, argv, digest: vmm.digest, version: vmm.version };
   const boot: GuestBoot = { kernel, initramfs };
   const programs = { launcher: jail.launcher, helperProgram: helper.program };
-  return { vmm: build, ...boot, ...programs, baseDisk: templates.base.disk };
+  return { vmm: vmmBuildOf(vmm), ...boot, ...programs, baseDisk: templates.base.disk };
 }
 
 async function openGuest<T>(vm: Vm, use: (guest: Guest) => Promise<T>): Promise<T> {
