@@ -1,22 +1,30 @@
 import { type Duplex, duplexPair } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { Qmp } from './qmp.ts';
 
 const GREETING = { QMP: { version: {}, capabilities: [] } };
 
 /** A VMM that answers each command by what `answers` has for it; a command that it lacks is never answered. */
-function fakeVmm(answers: Record<string, unknown> = {}): { client: Duplex; say(text: string): void; close(): void } {
+function fakeVmm(answers: Record<string, unknown> = {}): {
+  client: Duplex;
+  lastId(): string;
+  say(text: string): void;
+  close(): void;
+} {
   const [client, server] = duplexPair();
+  let lastId = '';
   const say = (text: string): void => void server.write(text);
   server.on('data', (chunk: Buffer) => {
     for (const line of chunk.toString().trim().split('\n')) {
       const { execute, id } = JSON.parse(line);
+      lastId = id;
       const known = { qmp_capabilities: { return: {} }, ...answers }[execute as string];
       if (known) say(`${JSON.stringify({ ...known, id })}\n`);
     }
   });
   say(`${JSON.stringify(GREETING)}\n`);
-  return { client, say, close: () => void server.end() };
+  return { client, lastId: () => lastId, say, close: () => void server.end() };
 }
 
 it('answers each command by its own reply, whatever comes in between', async () => {
@@ -30,8 +38,23 @@ it('reads lines that are cut anywhere', async () => {
   const vmm = fakeVmm();
   const qmp = await Qmp.open(vmm.client);
   const answer = qmp.execute('slow');
-  for (const part of ['{"ret', 'urn": {"ok": true}, "id"', ': 2}', '\n']) vmm.say(part);
+  await setImmediate();
+  for (const part of ['{"ret', 'urn": {"ok": true}, "id"', `: "${vmm.lastId()}"}`, '\n']) vmm.say(part);
   expect(await answer).toEqual({ ok: true });
+});
+
+it('drops what answers a command of another connection, and fails on a second answer to one of its own', async () => {
+  const before = fakeVmm();
+  const broken = await Qmp.open(before.client);
+  await expect(broken.execute('late', undefined, 20)).rejects.toMatchObject({ name: 'QmpTimeout' });
+  const vmm = fakeVmm({ b: { return: 'two' } });
+  const qmp = await Qmp.open(vmm.client);
+  const open = qmp.execute('b');
+  vmm.say(`{"return": "late", "id": "${before.lastId()}"}\n`);
+  expect(await open).toBe('two');
+  const left = expect(qmp.execute('never')).rejects.toMatchObject({ name: 'QmpClosed' });
+  vmm.say(`{"return": "again", "id": "${vmm.lastId().replace(/\d+$/, '2')}"}\n`);
+  await left;
 });
 
 it('reports a refusal and takes further commands', async () => {
@@ -79,7 +102,7 @@ it('gives up on a VMM that does not greet', async () => {
 it.each([
   ['text', 'hello\n'],
   ['a line without end', 'x'.repeat(1024 * 1024 + 1)],
-  ['an answer that nobody asked for', '{"return": {}, "id": 99}\n'],
+  ['an answer to no command', '{"return": {}, "id": ""}\n'],
   ['an object of an unknown form', '{"surprise": 1}\n'],
 ])('ends the connection on %s', async (_name, text) => {
   const vmm = fakeVmm();

@@ -5,7 +5,11 @@
  *
  * A hijacked VMM is on the other end: lines, open commands and waits are bounded, and whatever is not QMP ends the
  * connection. When it ends, every open command fails with `QmpClosed`.
+ *
+ * What QEMU still had to answer when a connection broke, it answers on the next one. So an id names its connection as well,
+ * and answers to another one are dropped.
  */
+import { randomUUID } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import type { FileSocket } from '@space/root-helper';
 import { z } from 'zod';
@@ -17,8 +21,8 @@ const DEFAULT_TIMEOUT_MS = 10_000;
 const message = z.union([
   z.object({ QMP: z.object({ version: z.unknown() }) }),
   z.object({ event: z.string().max(100), data: z.record(z.string(), z.unknown()).optional() }),
-  z.object({ id: z.int(), return: z.unknown() }),
-  z.object({ id: z.int().optional(), error: z.object({ class: z.string(), desc: z.string() }) }),
+  z.object({ id: z.string().max(100), return: z.unknown() }),
+  z.object({ id: z.string().max(100).optional(), error: z.object({ class: z.string(), desc: z.string() }) }),
 ]);
 type QmpMessage = z.infer<typeof message>;
 
@@ -50,7 +54,8 @@ interface Waiter<T> {
 export class Qmp {
   readonly #stream: Duplex;
   readonly #files: FileSocket | null;
-  readonly #open = new Map<number, Waiter<unknown>>();
+  readonly #session = randomUUID();
+  readonly #open = new Map<string, Waiter<unknown>>();
   readonly #eventListeners = new Set<(event: QmpEvent) => void>();
   readonly #closeListeners = new Set<(reason: Error) => void>();
   #greeting: Waiter<void> | null = null;
@@ -112,7 +117,7 @@ export class Qmp {
   ): Promise<unknown> {
     if (this.#closed) return Promise.reject(this.#closed);
     if (this.#open.size >= MAX_OPEN_COMMANDS) return Promise.reject(new QmpRefused('Too many commands are open'));
-    const id = this.#nextId++;
+    const id = `${this.#session}/${this.#nextId++}`;
     const answer = new Promise<unknown>((resolve, reject) => this.#open.set(id, { resolve, reject }));
     try {
       send(`${JSON.stringify({ execute: command, ...(args && { arguments: args }), id })}\n`);
@@ -195,9 +200,11 @@ export class Qmp {
       for (const listener of this.#eventListeners) listener(event);
       return;
     }
-    const waiter = received.id === undefined ? undefined : this.#open.get(received.id);
-    if (received.id === undefined || !waiter) throw new Error('An answer to no command');
-    this.#open.delete(received.id);
+    const { id } = received;
+    if (id && !id.startsWith(`${this.#session}/`)) return;
+    const waiter = this.#open.get(id ?? '');
+    if (!id || !waiter) throw new Error('An answer to no command');
+    this.#open.delete(id);
     if ('error' in received) waiter.reject(new QmpRefused(received.error.desc));
     else waiter.resolve(received.return);
   }
