@@ -30,7 +30,7 @@ const attempts: Readonly<Record<string, () => unknown>> = {
   'read a file of another user': () => readFile(fileOfAnother),
   'read the device under the vault': () => open(join(config.vault, 'vault.btrfs'), 'r'),
   'write to the folder of the vault': () => writeFile(join(config.vault, 'new'), ''),
-  'signal process 1': () => process.kill(1, 'SIGCONT'),
+  'signal process 1': () => process.kill(1, 0),
   'signal the helper': () => process.kill(helperPid, 'SIGKILL'),
   'signal a VMM': () => process.kill(vmmPid, 'SIGKILL'),
   'read the memory of a VMM': () => open(`/proc/${vmmPid}/mem`, 'r'),
