@@ -14,6 +14,7 @@ import { Awake } from './awake.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox } from './records.ts';
+import { during } from './streams.ts';
 
 type Given = {
   readonly path?: string;
@@ -153,31 +154,4 @@ function withPath<T extends Given>({
 function withName<T extends Given & { readonly name?: string; readonly nameBase64?: Uint8Array }>(input: T) {
   const { name, nameBase64, path, pathBase64, ...rest } = input;
   return { ...rest, path: givenBytes(path, pathBase64), name: givenBytes(name, nameBase64) };
-}
-
-/** The same items; something is held from when the first is asked for until the last was given or nobody asks any more. */
-function during<T>(items: AsyncIterable<T>, hold: () => () => void): AsyncIterable<T> {
-  return {
-    [Symbol.asyncIterator]() {
-      const iterator = items[Symbol.asyncIterator]();
-      const letGo = hold();
-      return {
-        async next() {
-          try {
-            const item = await iterator.next();
-            if (item.done) letGo();
-            return item;
-          } catch (thrown) {
-            letGo();
-            throw thrown;
-          }
-        },
-        async return() {
-          letGo();
-          await iterator.return?.();
-          return { done: true, value: undefined };
-        },
-      };
-    },
-  };
 }

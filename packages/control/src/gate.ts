@@ -5,6 +5,7 @@
  */
 import {
   type Caller,
+  type OpenFile,
   ROUTE_NAMES,
   ROUTES,
   type Route,
@@ -26,6 +27,7 @@ import type { Audit } from './audit.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { GrantWatch } from './grant-watch.ts';
 import type { IdempotentCalls } from './idempotency.ts';
+import { during } from './streams.ts';
 
 /** The routes that the gate is in front of; the others are open. */
 export type GatedName = Exclude<keyof UseCases, 'readiness'>;
@@ -70,7 +72,22 @@ export class Gate {
     }
     if (route.response.kind === 'upgrade') {
       return (caller: Caller, ...rest: unknown[]) =>
-        this.#hold(this.#enter(name, caller, rest[0]), (inner) => useCase(inner, ...rest) as Promise<PortConnection>);
+        this.#hold(
+          this.#enter(name, caller, rest[0]),
+          (inner) => useCase(inner, ...rest) as Promise<PortConnection>,
+          (connection, { leave }) => {
+            void connection.closed.then(leave);
+            return connection;
+          },
+        );
+    }
+    if (route.response.kind === 'bytes') {
+      return (caller: Caller, ...rest: unknown[]) =>
+        this.#hold(
+          this.#enter(name, caller, rest[0]),
+          (inner) => useCase(inner, ...rest) as Promise<OpenFile>,
+          (file, { revoked, leave }) => ({ ...file, body: during(until(revoked, file.body), () => leave) }),
+        );
     }
     return async (caller: Caller, ...rest: unknown[]) => {
       const passage = this.#enter(name, caller, rest[0]);
@@ -121,13 +138,16 @@ export class Gate {
   }
 
   /** The key is watched for as long as what was opened is open. */
-  async #hold(passage: Passage, open: (caller: GatedCaller) => Promise<PortConnection>): Promise<PortConnection> {
+  async #hold<T>(
+    passage: Passage,
+    open: (caller: GatedCaller) => Promise<T>,
+    held: (opened: T, passage: Passage) => T,
+  ): Promise<T> {
     try {
       passage.check();
-      const connection = await open(passage.inner);
-      void connection.closed.then(() => passage.leave());
+      const opened = held(await open(passage.inner), passage);
       await passage.record({});
-      return connection;
+      return opened;
     } catch (thrown) {
       passage.leave();
       await passage.record({ thrown });
@@ -168,6 +188,14 @@ export class Gate {
         };
       },
     };
+  }
+}
+
+/** The same items, and its reason in place of the next, or of their end, once it is aborted. */
+async function* until<T>(signal: AbortSignal, items: AsyncIterable<T>): AsyncGenerator<T, void> {
+  for await (const item of items) {
+    yield item;
+    signal.throwIfAborted();
   }
 }
 

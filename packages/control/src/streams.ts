@@ -30,3 +30,30 @@ export function stoppable<T>(
     },
   };
 }
+
+/** The same items; something is held from when the first is asked for until the last was given or nobody asks any more. */
+export function during<T>(items: AsyncIterable<T>, hold: () => () => void): AsyncIterable<T> {
+  return {
+    [Symbol.asyncIterator]() {
+      const iterator = items[Symbol.asyncIterator]();
+      const letGo = hold();
+      return {
+        async next() {
+          try {
+            const item = await iterator.next();
+            if (item.done) letGo();
+            return item;
+          } catch (thrown) {
+            letGo();
+            throw thrown;
+          }
+        },
+        async return() {
+          letGo();
+          await iterator.return?.();
+          return { done: true, value: undefined };
+        },
+      };
+    },
+  };
+}

@@ -84,6 +84,24 @@ describe('keys', () => {
     expect(await world.control.authenticate(secretKey ?? '')).toBeNull();
   });
 
+  it('end what they are reading when they are revoked, and are not watched once it is read', async () => {
+    await newKey(['admin']);
+    const { id, secretKey } = await newKey(['developer']);
+    const sandbox = await world.create();
+    const caller = await callerOf(secretKey);
+    const content = async function* () {
+      yield Buffer.from('content');
+    };
+    await world.control.writeFile(caller, { id: sandbox.id, path: '/f' }, content());
+    const whole = await world.control.readFile(caller, { id: sandbox.id, path: '/f' });
+    expect(Buffer.concat(await Array.fromAsync(whole.body)).toString()).toBe('content');
+    const { body } = await world.control.readFile(caller, { id: sandbox.id, path: '/f' });
+    const chunks = body[Symbol.asyncIterator]();
+    await chunks.next();
+    await world.control.revokeKey(world.caller(), { id });
+    await expect(chunks.next()).rejects.toMatchObject({ code: 'unauthenticated' });
+  });
+
   it('end their streams within two seconds when another process revoked them', async () => {
     await newKey(['admin']);
     const { id, secretKey } = await newKey(['developer']);

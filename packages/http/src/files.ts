@@ -13,9 +13,10 @@ export async function sendFile(call: Call<'readFile'>): Promise<void> {
   const asked = await askedPart(call);
   const file: OpenFile = await call.useCases.readFile(call.caller, { ...call.input, ...asked.input });
   const { sizeBytes } = file.status;
-  const part = partOf(sizeBytes, asked.input.offset, asked.input.length);
   const body = await open(file.body);
+  let part: Part;
   try {
+    part = partOf(sizeBytes, asked.input.offset, asked.input.length);
     const range = asked.byRange ? { 'content-range': contentRange(part, sizeBytes) } : {};
     // Files of the kernel, as in /proc, say size 0 and have content all the same.
     const length = sizeBytes === 0 ? {} : { 'content-length': part.length };
