@@ -41,6 +41,7 @@ import { ROLL_EVERY_MS, RollingPoints } from './rolling.ts';
 import { SAMPLE_EVERY_MS, Sampler } from './sampler.ts';
 import { ScheduleRuns } from './schedule-runs.ts';
 import { ScheduleUseCases } from './schedule-use-cases.ts';
+import { SCRUB_EVERY_MS, Scrubber } from './scrubber.ts';
 import { SetWakes } from './set-wakes.ts';
 import { type SharedPort, Shares } from './shares.ts';
 import { SnapshotUseCases } from './snapshot-use-cases.ts';
@@ -115,6 +116,7 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
   const schedules = new ScheduleUseCases(ports, sandboxes);
   const collector = new Collector(machinery);
   const rolling = new RollingPoints(machinery, collector);
+  const scrubber = new Scrubber(ports);
   const checkpoints = new Checkpoints(machinery);
   const guests = new GuestUseCases(machinery, sandboxes, { calls, checkpoints });
   const files = new FileUseCases(machinery, sandboxes);
@@ -135,6 +137,7 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
       await purge.round();
     },
     checkpoint: () => checkpoints.round(),
+    scrub: () => scrubber.round(),
     async roll() {
       const all = await ports.records.allSandboxes();
       await rolling.round(all);
@@ -236,6 +239,7 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
       keys.close();
       sharesInUse.close();
       scheduleRuns.close();
+      scrubber.close();
       await watch.close();
       // Their operations have ended or were let go of: what is left is tidying up.
       const tidied = [
@@ -258,6 +262,8 @@ interface Duties {
   lookAtClock(): Promise<void>;
   /** Looks for marked commands that have ended. */
   checkpoint(): Promise<void>;
+  /** Reads what has not been read for long. */
+  scrub(): Promise<void>;
   /** Points that are due, and what is to be collected. */
   roll(): Promise<void>;
 }
@@ -283,6 +289,7 @@ class Watch {
       repeated(CLOCK_EVERY_MS, () => duties.lookAtClock(), 'what is due could not be looked up'),
       repeated(ROLL_EVERY_MS, () => duties.checkpoint(), 'a look for commands that have ended failed'),
       repeated(ROLL_EVERY_MS, () => duties.roll(), 'a round of points failed'),
+      repeated(SCRUB_EVERY_MS, () => duties.scrub(), 'the snapshots could not be checked'),
       repeated(RECONCILE_EVERY_MS, () => duties.dropOld(), 'what is old could not be dropped'),
     ];
   }

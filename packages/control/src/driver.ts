@@ -34,6 +34,7 @@ import type { Metrics } from './metrics.ts';
 import type { ControlPorts } from './ports.ts';
 import type { OperationInput, Outcome, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { retryUnavailable } from './retry.ts';
+import { noteDamage } from './scrubber.ts';
 import { settledWithin, Turns } from './turns.ts';
 
 /** How long a command waits for another operation before it is answered with `operation_in_progress`. */
@@ -268,6 +269,11 @@ export class Driver {
         { sandboxId: begun.id, operation: begun.operation, code: failure.code, err: failure },
         'an operation failed',
       );
+      const { from } = plan.input;
+      if (failure.code === 'snapshot_bad' && from !== undefined && from !== 'crashed') {
+        // Whoever asked is told either way.
+        await noteDamage(this.#ports, from, failure).catch(() => undefined);
+      }
     }
     const sandbox = await this.#end(begun, plan, done, failure).catch((err: unknown) => {
       this.#ports.logger.error(

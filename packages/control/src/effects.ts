@@ -187,6 +187,7 @@ export class Effects {
       vault: seen.vault,
       state: 'taking',
       badReason: null,
+      checkedAt: null,
       takenAt: new Date(clock.now()),
       timings: null,
       changed: null,

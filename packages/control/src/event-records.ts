@@ -23,6 +23,7 @@ export type EventKind =
   | 'snapshot.taken'
   | 'snapshot.deleted'
   | 'snapshot.skipped'
+  | 'snapshot.bad'
   | 'operation.ended'
   | 'key.revoked'
   | `share.${'created' | 'revoked'}`;
@@ -108,6 +109,13 @@ export function eventOfDrop(
   at: Date,
 ): NewEvent {
   return { ...NOTHING, kind: 'snapshot.deleted', at, projectId, sandboxId, snapshotId: id };
+}
+
+export function eventOfDamage(
+  { id, sandboxId, projectId }: Pick<RecordedSnapshot, 'id' | 'sandboxId' | 'projectId'>,
+  at: Date,
+): NewEvent {
+  return { ...NOTHING, kind: 'snapshot.bad', at, projectId, sandboxId, snapshotId: id, errorCode: 'snapshot_bad' };
 }
 
 export function eventOfSkip(

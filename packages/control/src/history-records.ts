@@ -48,6 +48,13 @@ export interface HistoryRecords {
   /** Asked for before a time and never completed, by no operation that is still in flight. */
   abandoned(before: Date, limit: number): Promise<readonly SnapshotId[]>;
 
+  /** Good ones whose last check, or else whose instant, was before a time: longest ago first. */
+  unchecked(before: Date, limit: number): Promise<readonly RecordedSnapshot[]>;
+  /** All of it was read and found good. */
+  checked(id: SnapshotId, at: Date): Promise<void>;
+  /** It cannot be restored, and whoever listens is told. Nothing, when it is gone or known to be bad. */
+  spoilt(id: SnapshotId, reason: string, at: Date): Promise<void>;
+
   /** Tells that the schedule took none. */
   noteSkip(sandbox: Pick<RecordedSandbox, 'id' | 'projectId'>, skip: RecordedSkip): Promise<void>;
   /** Newest first; after the one time, up to the other. */

@@ -133,6 +133,8 @@ export interface RecordedSnapshot {
   /** `taking`: asked for, not yet known to be durable; shown to nobody. */
   readonly state: 'taking' | 'good' | 'bad';
   readonly badReason: string | null;
+  /** When all of it was last read and found good; null: not yet, since it was taken. */
+  readonly checkedAt: Date | null;
   readonly takenAt: Date;
   readonly timings: SnapshotTimings | null;
   /** Since the one before it; null: not known. */

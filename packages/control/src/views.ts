@@ -48,9 +48,9 @@ export function viewSandboxDetail(sandbox: RecordedSandbox): SandboxDetail {
 }
 
 export function viewSnapshot(snapshot: RecordedSnapshot): Snapshot {
-  const { projectId: _, size: __, vault: ___, timeMs: ____, state, takenAt, ...shown } = snapshot;
+  const { projectId: _, size: __, vault: ___, timeMs: ____, state, takenAt, checkedAt, ...shown } = snapshot;
   if (state === 'taking') throw new AppError('not_found', `There is no snapshot "${snapshot.id}".`);
-  return { ...shown, state, takenAt: takenAt.toISOString() };
+  return { ...shown, state, takenAt: takenAt.toISOString(), checkedAt: checkedAt?.toISOString() ?? null };
 }
 
 function viewPolicyChoice({ everyMs, budgetMs, retention }: PolicyChoice): Sandbox['snapshots'] {

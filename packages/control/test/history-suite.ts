@@ -52,6 +52,35 @@ export function historySuite(name: string, open: () => Promise<Records>): void {
       expect(await at(2_000)).toEqual(points[1]);
     });
 
+    it('finds what was not checked for longest, marks it, and tells of damage once', async () => {
+      const at = (seconds: number) => new Date(seconds * 1000);
+      const { sandbox, points } = await sandboxWith(
+        { takenAt: at(1), checkedAt: at(9) },
+        { takenAt: at(3) },
+        { takenAt: at(2) },
+        { takenAt: at(1), state: 'taking' },
+      );
+      const [first, second, third] = points as [RecordedSnapshot, RecordedSnapshot, RecordedSnapshot];
+      const { history } = records;
+      const ours = new Set(points.map(({ id }) => id));
+      const unchecked = async (seconds: number) =>
+        (await history.unchecked(at(seconds), 100)).map(({ id }) => id).filter((id) => ours.has(id));
+      expect(await unchecked(9)).toEqual([third.id, second.id]);
+      expect(await unchecked(10)).toEqual([third.id, second.id, first.id]);
+      expect(await history.unchecked(at(10), 1)).toHaveLength(1);
+      await history.checked(third.id, at(20));
+      expect(await records.findSnapshot(third.id)).toEqual({ ...third, checkedAt: at(20) });
+      for (const reason of ['rotten', 'again']) await history.spoilt(second.id, reason, tick());
+      await history.spoilt('snp_none' as SnapshotId, 'not there', tick());
+      expect(await records.findSnapshot(second.id)).toEqual({ ...second, state: 'bad', badReason: 'rotten' });
+      expect(await unchecked(20)).toEqual([first.id]);
+      const request = { after: null, projectId: sandbox.projectId, organisationId: null, limit: 1000 };
+      const told = (await records.events.list(request)).filter(({ kind }) => kind === 'snapshot.bad');
+      expect(told.filter(({ sandboxId }) => sandboxId === sandbox.id)).toMatchObject([
+        { snapshotId: second.id, errorCode: 'snapshot_bad' },
+      ]);
+    });
+
     it('lists nothing of what is doomed, until it is removed', async () => {
       const { sandbox, points } = await sandboxWith({}, {}, {});
       const [first, second, third] = points as [RecordedSnapshot, RecordedSnapshot, RecordedSnapshot];

@@ -1,12 +1,12 @@
 /** History in memory, for tests, over the maps of the records that it belongs to. */
 import type { ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
-import { eventOfSkip, type NewEvent } from '../src/event-records.ts';
+import { eventOfDamage, eventOfSkip, type NewEvent } from '../src/event-records.ts';
 import type { DoomedPoint, HistoryRecords, RecordedSkip } from '../src/history-records.ts';
 import type { RecordedOperation, RecordedSandbox, RecordedSnapshot } from '../src/records.ts';
 
 interface Whole {
   readonly sandboxes: ReadonlyMap<string, RecordedSandbox>;
-  readonly snapshots: ReadonlyMap<string, RecordedSnapshot>;
+  readonly snapshots: Map<string, RecordedSnapshot>;
   readonly operations: Map<string, RecordedOperation>;
   turn(): Promise<void>;
   drop(id: SnapshotId, at: Date): void;
@@ -89,6 +89,29 @@ export class MemoryHistory implements HistoryRecords {
         one.state === 'taking' && one.takenAt < before && this.#whole.sandboxes.get(one.sandboxId)?.operation === null,
     );
     return left.slice(0, limit).map(({ id }) => id);
+  }
+
+  async unchecked(before: Date, limit: number) {
+    await this.#whole.turn();
+    const last = ({ checkedAt, takenAt }: RecordedSnapshot) => (checkedAt ?? takenAt).getTime();
+    const due = [...this.#whole.snapshots.values()].filter(
+      (one) => one.state === 'good' && last(one) < before.getTime(),
+    );
+    return due.toSorted((a, b) => last(a) - last(b)).slice(0, limit);
+  }
+
+  async checked(id: SnapshotId, checkedAt: Date) {
+    await this.#whole.turn();
+    const snapshot = this.#whole.snapshots.get(id);
+    if (snapshot !== undefined) this.#whole.snapshots.set(id, { ...snapshot, checkedAt });
+  }
+
+  async spoilt(id: SnapshotId, badReason: string, at: Date) {
+    await this.#whole.turn();
+    const snapshot = this.#whole.snapshots.get(id);
+    if (snapshot?.state !== 'good') return;
+    this.#whole.snapshots.set(id, { ...snapshot, state: 'bad', badReason });
+    this.#whole.tell([eventOfDamage(snapshot, at)]);
   }
 
   async noteSkip(sandbox: Pick<RecordedSandbox, 'id' | 'projectId'>, skip: RecordedSkip) {

@@ -81,6 +81,7 @@ export function newSnapshot(owner: SandboxId, changes: Partial<RecordedSnapshot>
     vault: DEFAULT_VAULT,
     state: 'good',
     badReason: null,
+    checkedAt: null,
     takenAt: tick(),
     timings: { stoppedMs: 1.5, frozenMs: 2, totalMs: 3 },
     changed: { diskBytes: 4096, memoryBytes: 8192 },

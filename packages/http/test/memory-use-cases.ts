@@ -538,6 +538,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       takenAt: new Date().toISOString(),
       state: 'good',
       badReason: null,
+      checkedAt: null,
       timings: { stoppedMs: 1.5, frozenMs: 2, totalMs: 3 },
       changed: { diskBytes: 0, memoryBytes: 4096 },
     };

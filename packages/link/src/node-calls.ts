@@ -21,6 +21,7 @@ export const NODE_CALLS = {
   rewind: 'call',
   destroy: 'read',
   deletePoint: 'read',
+  checkPoint: 'read',
   points: 'read',
   pointOwner: 'read',
   changed: 'read',
@@ -78,9 +79,11 @@ const ORDERS: readonly string[] = [
 const OF_A_VAULT: readonly string[] = [
   'ensureReady',
   'deletePoint',
+  'checkPoint',
   'points',
   'pointOwner',
 ] satisfies readonly NodeCall[];
+const OF_A_POINT: readonly string[] = ['deletePoint', 'checkPoint', 'pointOwner'] satisfies readonly NodeCall[];
 
 /** Those whose first argument is a list, of sandboxes or of what is for each. */
 const OF_MANY: readonly string[] = ['reserveMemory', 'releaseMemory'] satisfies readonly NodeCall[];
@@ -93,7 +96,7 @@ export function checkNodeArgs(method: string, args: readonly unknown[]): void {
     for (const one of Array.isArray(first) ? first : [first]) checkId('sandbox', idOf(one));
   } else if (OF_A_VAULT.includes(method)) {
     checkName('vault', first);
-    if (method === 'deletePoint' || method === 'pointOwner') checkId('snapshot', second);
+    if (OF_A_POINT.includes(method)) checkId('snapshot', second);
   } else if (first !== undefined) checkId('sandbox', first);
 }
 

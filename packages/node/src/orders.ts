@@ -46,6 +46,7 @@ type Orders = Pick<
   | 'rewind'
   | 'destroy'
   | 'deletePoint'
+  | 'checkPoint'
   | 'points'
   | 'pointOwner'
   | 'changed'
@@ -73,6 +74,7 @@ export function createOrders(state: NodeState): Orders {
     rewind: alone(rewind),
     destroy: alone(destroy),
     deletePoint: (vault, snapshotId) => ledger.vault(vault).deletePoint(snapshotId),
+    checkPoint: (vault, snapshotId) => ledger.vault(vault).checkPoint(snapshotId),
     points: (vault) => ledger.vault(vault).points(),
     async pointOwner(vault, snapshotId) {
       const { owner } = (await ledger.vault(vault).readPoint(snapshotId)).manifest;

@@ -97,6 +97,8 @@ export class FakeNode implements NodePort {
   frozenMs = 2.05;
   /** What the vault can still take. */
   availableBytes = 2 ** 32;
+  /** Points whose bytes have rotted. */
+  readonly damaged = new Set<SnapshotId>();
   /** What the clock says when a point is taken. */
   now: () => number = Date.now;
   readonly #sandboxes = new Map<SandboxId, FakeSandbox>();
@@ -301,6 +303,11 @@ export class FakeNode implements NodePort {
     this.#points.delete(snapshotId);
   }
 
+  async checkPoint(_vault: VaultName, snapshotId: SnapshotId): Promise<void> {
+    await this.faults.at('checkPoint');
+    this.#point(snapshotId);
+  }
+
   async points(): Promise<readonly SnapshotId[]> {
     return [...this.#points.keys()];
   }
@@ -478,6 +485,7 @@ export class FakeNode implements NodePort {
   #point(snapshotId: SnapshotId) {
     const point = this.#points.get(snapshotId);
     if (point === undefined) throw new AppError('snapshot_bad', `There is no point ${snapshotId}.`);
+    if (this.damaged.has(snapshotId)) throw new AppError('snapshot_bad', `The memory of ${snapshotId} is damaged.`);
     return point;
   }
 

@@ -164,6 +164,11 @@ export class FakeVault implements Vault {
     return { manifest, deviceState };
   }
 
+  async checkPoint(snapshotId: SnapshotId): Promise<void> {
+    await this.faults.at('vault.checkPoint');
+    await this.readPoint(snapshotId);
+  }
+
   async deletePoint(snapshotId: SnapshotId): Promise<void> {
     await this.faults.at('vault.deletePoint');
     await rm(this.#path('points', snapshotId), { recursive: true, force: true });

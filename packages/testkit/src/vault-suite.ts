@@ -238,6 +238,15 @@ function pointCases(vaultOf: () => Vault): void {
     expect(Buffer.from(point.deviceState)).toEqual(DEVICE_STATE);
   });
 
+  it('checks a point, also one that shares all with another, and refuses one that does not exist', async () => {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    for (const snapshotId of [await takePoint(vault, lifeId), await takePoint(vault, lifeId)]) {
+      await vault.checkPoint(snapshotId);
+    }
+    expect(await codeOf(vault.checkPoint(newSnapshot()))).toBe('snapshot_bad');
+  });
+
   it('lists no point that is only staged, and drops it when abandoned', async () => {
     const vault = vaultOf();
     const snapshotId = newSnapshot();

@@ -1,6 +1,7 @@
 /** History in PostgreSQL: which points there are, are doomed, and were not taken. */
 import {
   type DoomedPoint,
+  eventOfDamage,
   eventOfDrop,
   eventOfSkip,
   type HistoryRecords,
@@ -98,6 +99,30 @@ export class PostgresHistory implements HistoryRecords {
         .execute();
       return rows.map(({ id }) => id as SnapshotId);
     });
+  }
+
+  unchecked(before: Date, limit: number): Promise<readonly RecordedSnapshot[]> {
+    return translated(async () => {
+      const last = sql<Date>`coalesce(checked_at, taken_at)`;
+      const due = this.#db.selectFrom('snapshots').selectAll().where('state', '=', 'good').where(last, '<', before);
+      return (await due.orderBy(last).limit(limit).execute()).map(snapshotOf);
+    });
+  }
+
+  checked(id: SnapshotId, at: Date): Promise<void> {
+    return translated(async () => {
+      await this.#db.updateTable('snapshots').set({ checked_at: at }).where('id', '=', id).execute();
+    });
+  }
+
+  spoilt(id: SnapshotId, reason: string, at: Date): Promise<void> {
+    return translated(() =>
+      this.#db.transaction().execute(async (tx) => {
+        const marked = tx.updateTable('snapshots').set({ state: 'bad', bad_reason: reason });
+        const row = await marked.where('id', '=', id).where('state', '=', 'good').returningAll().executeTakeFirst();
+        if (row !== undefined) await appendEvents(tx, [eventOfDamage(snapshotOf(row), at)]);
+      }),
+    );
   }
 
   noteSkip(sandbox: Pick<RecordedSandbox, 'id' | 'projectId'>, skip: RecordedSkip): Promise<void> {

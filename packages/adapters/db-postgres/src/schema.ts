@@ -73,6 +73,7 @@ interface SnapshotTable {
   vault: string;
   state: RecordedSnapshot['state'];
   bad_reason: string | null;
+  checked_at: Date | null;
   taken_at: Date;
   timings: ColumnType<SnapshotTimings | null, string | null, string | null>;
   changed: ColumnType<Changed | null, string | null, string | null>;
@@ -594,6 +595,14 @@ export const MIGRATIONS: Record<string, Migration> = {
       await sql`
         create unique index projects_name_unique on projects (organisation_id, name)
         where deleted_at is null`.execute(db);
+    },
+  },
+  '0016_checked_snapshots': {
+    async up(db) {
+      await sql`alter table snapshots add column checked_at timestamptz(3)`.execute(db);
+      await sql`
+        create index snapshots_unchecked on snapshots (coalesce(checked_at, taken_at))
+        where state = 'good'`.execute(db);
     },
   },
 };

@@ -12,6 +12,7 @@ const libc = koffi.load('libc.so.6');
 const ioctlFunction = libc.func('int ioctl(int fd, unsigned long request, void *argument)');
 const syncRangeFunction = libc.func('int sync_file_range(int fd, long offset, long length, unsigned int flags)');
 const preadv2Function = libc.func('long preadv2(int fd, const uint8_t *parts, int count, long offset, int flags)');
+const fadviseFunction = libc.func('int posix_fadvise(int fd, long offset, long length, int advice)');
 const flockFunction = libc.func('int flock(int fd, int operation)');
 
 /** `EWOULDBLOCK` is another name of `EAGAIN`. */
@@ -79,6 +80,13 @@ PART.writeBigUInt64LE(1n, 8);
 /** Whether the byte can be read without the disk. Does not block. */
 export function isCached(fd: number, offset: number): boolean {
   return preadv2Function(fd, PART, 1, offset, ONLY_IF_CACHED) === 1;
+}
+
+const DONT_NEED = 4;
+
+/** What was read need not stay in the page cache. An advice: it may. */
+export function forgetCached(fd: number, offset: number, length: number): void {
+  fadviseFunction(fd, offset, length, DONT_NEED);
 }
 
 const LOCK_EXCLUSIVE_NOW = 2 | 4;

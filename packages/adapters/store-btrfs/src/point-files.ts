@@ -8,14 +8,18 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, type PointManifest } from '@space/core';
 import { writeSynced } from './durable.ts';
+import { errnoOf } from './failures.ts';
 import { DEVICE_STATE, DISK, MANIFEST, MEMORY } from './layout.ts';
 import { parseManifest } from './manifest-file.ts';
+import type { ReadThrough } from './read-through.ts';
 import type { StepHook } from './steps.ts';
 
 const BYTES_PER_MIB = 1024 * 1024;
 /** Far above any device state or manifest of ours: larger is damage, and is not read into memory. */
 const MAX_DEVICE_STATE_BYTES = 64 * BYTES_PER_MIB;
 const MAX_MANIFEST_BYTES = BYTES_PER_MIB;
+/** Errors of a point that lacks something, or whose blocks do not match their checksums. */
+const DAMAGE: readonly string[] = ['ENOENT', 'ENOTDIR', 'EISDIR', 'EIO'];
 
 export interface ReadPoint {
   readonly manifest: PointManifest;
@@ -43,16 +47,34 @@ export async function writePointFiles(folder: string, point: ReadPoint, step: St
   await step('files_written');
 }
 
-/** Everything verified, or `snapshot_bad` with the reason. */
+/** Everything verified, or `snapshot_bad` with the reason. Disk and memory are not read. */
 export async function readPointFiles(folder: string, snapshotId: string): Promise<ReadPoint> {
-  try {
+  return orBad(snapshotId, async () => {
     const manifest = parseManifest((await readBounded(join(folder, MANIFEST), MAX_MANIFEST_BYTES)).toString('utf8'));
     if (manifest.snapshotId !== snapshotId) throw new Error(`its manifest is that of ${manifest.snapshotId}`);
     const deviceState = await readBounded(join(folder, DEVICE_STATE), MAX_DEVICE_STATE_BYTES);
     checkDeviceState(manifest, deviceState);
     await checkLengths(folder, manifest);
     return { manifest, deviceState };
+  });
+}
+
+/** Disk and memory read through, too. */
+export async function checkPointFiles(folder: string, snapshotId: string, reader: ReadThrough): Promise<void> {
+  await readPointFiles(folder, snapshotId);
+  await orBad(snapshotId, async () => {
+    for (const file of [MEMORY, DISK]) await reader.check(join(folder, file));
+  });
+}
+
+/** What the machine could not do just now (too many open files, say) is no damage of the point, and passes unchanged. */
+async function orBad<T>(snapshotId: string, check: () => Promise<T>): Promise<T> {
+  try {
+    return await check();
   } catch (thrown) {
+    const errno = errnoOf(thrown);
+    const isPassing = thrown instanceof AppError || (errno !== undefined && !DAMAGE.includes(errno));
+    if (isPassing) throw thrown;
     throw new AppError('snapshot_bad', `The snapshot ${snapshotId} cannot be used: ${reasonOf(thrown)}.`, {
       cause: thrown,
     });

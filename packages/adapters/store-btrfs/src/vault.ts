@@ -36,7 +36,8 @@ import { makeLife, memoryBytesOf } from './life-files.ts';
 import { parseRecord } from './manifest-file.ts';
 import { OpenGate } from './open-gate.ts';
 import { ownBytes } from './own-bytes.ts';
-import { readPointFiles, writePointFiles } from './point-files.ts';
+import { checkPointFiles, readPointFiles, writePointFiles } from './point-files.ts';
+import { ReadThrough } from './read-through.ts';
 import { SpaceReserve } from './space.ts';
 import { NO_STEPS, type StepHook } from './steps.ts';
 import { WorkingSets } from './working-set.ts';
@@ -64,6 +65,7 @@ export class BtrfsVault implements Vault {
   readonly #reserve: SpaceReserve;
   readonly #gate = new OpenGate();
   readonly #workingSets = new WorkingSets();
+  readonly #reader = new ReadThrough();
   readonly #imports = new Map<string, Promise<void>>();
 
   private constructor(mounted: MountedVault) {
@@ -207,6 +209,12 @@ export class BtrfsVault implements Vault {
     );
   }
 
+  checkPoint(snapshotId: SnapshotId): Promise<void> {
+    return this.#run(`checking the snapshot ${snapshotId}`, () =>
+      checkPointFiles(this.#layout.place('points', snapshotId), snapshotId, this.#reader),
+    );
+  }
+
   deletePoint(snapshotId: SnapshotId): Promise<void> {
     return this.#run(`deleting the snapshot ${snapshotId}`, () =>
       this.#delete(() => removeSealed(this.#layout, 'points', snapshotId)),
@@ -250,6 +258,7 @@ export class BtrfsVault implements Vault {
   }
 
   close(): Promise<void> {
+    this.#reader.stop();
     return this.#gate.close(this.#mounted.unmount);
   }
 

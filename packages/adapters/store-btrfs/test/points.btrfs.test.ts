@@ -1,10 +1,11 @@
 /** Only what verifies is a point. */
 import { execFileSync } from 'node:child_process';
-import { appendFile, readFile, truncate, writeFile } from 'node:fs/promises';
+import { appendFile, open, readFile, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { AppError, SnapshotId } from '@space/core';
 import { bootLife, manifestFor, newSnapshot, takePoint } from '@space/testkit/vault-suite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openVault } from '../src/index.ts';
 import { type BtrfsWorld, makeWorld } from './world.ts';
 
 let world: BtrfsWorld;
@@ -70,3 +71,56 @@ async function edit(snapshotId: SnapshotId, change: object): Promise<void> {
   const manifest = JSON.parse(await readFile(place(snapshotId, 'manifest.json'), 'utf8'));
   await writeFile(place(snapshotId, 'manifest.json'), JSON.stringify({ ...manifest, ...change }));
 }
+
+describe('a block that has rotted', () => {
+  const MARK = Buffer.from('a block of memory that will rot on its device'.padEnd(4096, '.'));
+
+  it('makes each point bad that holds it, and no other', async () => {
+    const { vault } = world;
+    const lifeId = await bootLife(vault);
+    const without = await takePoint(vault, lifeId);
+    const memory = await open(vault.lifeFiles(lifeId).memory, 'r+');
+    await memory.write(MARK, 0, MARK.length, 8192);
+    await memory.close();
+    const holding = [await takePoint(vault, lifeId), await takePoint(vault, lifeId)];
+    for (const id of [without, ...holding]) await vault.checkPoint(id);
+    await vault.close();
+    await rot(join(world.folder, 'vault.btrfs'));
+    const again = await openVault(world.options);
+    try {
+      await again.checkPoint(without);
+      for (const id of holding) {
+        expect(await refusalOf(again.checkPoint(id))).toMatchObject({
+          code: 'snapshot_bad',
+          message: expect.stringMatching(/memory is damaged at byte 8192/),
+        });
+      }
+    } finally {
+      await again.close();
+    }
+  });
+
+  it('does not keep the vault from being closed while a point is read', async () => {
+    const { vault } = world;
+    const lifeId = await bootLife(vault);
+    const memory = await open(vault.lifeFiles(lifeId).memory, 'r+');
+    await memory.write(Buffer.alloc(2 ** 20, 1), 0, 2 ** 20, 0);
+    await memory.close();
+    const check = refusalOf(vault.checkPoint(await takePoint(vault, lifeId)));
+    await vault.close();
+    expect(await check).toMatchObject({ code: 'unavailable' });
+  });
+
+  /** Turns one bit of the mark on the device. */
+  async function rot(device: string): Promise<void> {
+    const found = execFileSync('grep', ['-abo', '--', MARK.subarray(0, 45).toString(), device], { encoding: 'utf8' });
+    const places = found
+      .trim()
+      .split('\n')
+      .map((line) => Number(line.split(':')[0]));
+    expect(places).toHaveLength(1);
+    await using file = await open(device, 'r+');
+    await file.write(Buffer.from('b'), 0, 1, places[0]);
+    await file.sync();
+  }
+});

@@ -37,6 +37,7 @@ export const platformEvent = z
         'snapshot.taken',
         'snapshot.deleted',
         'snapshot.skipped',
+        'snapshot.bad',
         'operation.ended',
         'key.revoked',
         'share.created',

@@ -38,6 +38,10 @@ export const snapshot = z
     takenAt: timestamp.meta({ description: 'The instant at which the vCPUs stood still.' }),
     state: z.enum(['good', 'bad']),
     badReason: z.string().nullable().meta({ description: 'Why it cannot be restored, when `state` is `bad`.' }),
+    checkedAt: timestamp.nullable().meta({
+      description:
+        'When all of it was last read and compared with its checksums, which is done once a week. Null: not yet.',
+    }),
     timings: z
       .strictObject({ stoppedMs: milliseconds, frozenMs: milliseconds, totalMs: milliseconds })
       .nullable()

@@ -54,6 +54,8 @@ export interface NodePort extends NodeFiles {
   /** Ends the VM and removes the sandbox with the given points; idempotent, also for an unknown sandbox. */
   destroy(order: DestroyOrder): Promise<void>;
   deletePoint(vault: VaultName, snapshotId: SnapshotId): Promise<void>;
+  /** Reads a point through, which takes minutes; see `Vault.checkPoint`. Throws `snapshot_bad` with the reason. */
+  checkPoint(vault: VaultName, snapshotId: SnapshotId): Promise<void>;
   /** All that lie in a vault, ready snapshots of templates too. */
   points(vault: VaultName): Promise<readonly SnapshotId[]>;
   /** Whose point it is; null: no sandbox's. Throws `snapshot_bad`. */

@@ -47,6 +47,11 @@ export interface Vault {
   points(): Promise<readonly SnapshotId[]>;
   /** The manifest and device state, digests verified; throws `snapshot_bad` with the reason. */
   readPoint(snapshotId: SnapshotId): Promise<{ readonly manifest: PointManifest; readonly deviceState: Uint8Array }>;
+  /**
+   * Reads the point through, disk and memory too, at a pace that others do not feel (minutes); what it shares with points that
+   * were read within the last hours is not read again. Throws `snapshot_bad` with the reason.
+   */
+  checkPoint(snapshotId: SnapshotId): Promise<void>;
   /** Idempotent. Lives that started from the point are not affected. */
   deletePoint(snapshotId: SnapshotId): Promise<void>;
 

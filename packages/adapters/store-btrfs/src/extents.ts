@@ -1,0 +1,63 @@
+/** Where the bytes of a file lie. Any user may ask, of files that it can open. Layouts are those of the kernel's `linux/fiemap.h`. */
+import { ioctl } from './kernel.ts';
+
+const FIEMAP = 0xc020_660b;
+const HEAD_BYTES = 32;
+const EXTENT_BYTES = 56;
+const EXTENTS_PER_CALL = 4096;
+
+const START_OFFSET = 0;
+const LENGTH_OFFSET = 8;
+const MAPPED_OFFSET = 20;
+const ROOM_OFFSET = 24;
+const MAX_U64 = 2n ** 64n - 1n;
+
+const EXTENT_PLACE_OFFSET = 8;
+const EXTENT_LENGTH_OFFSET = 16;
+const EXTENT_FLAGS_OFFSET = 40;
+const LAST = 0x1;
+/** Not known, not written yet, or inside of the metadata: then the place says nothing. */
+const PLACELESS = 0x2 | 0x4 | 0x200;
+/** Allocated and never written. */
+const UNWRITTEN = 0x800;
+const SHARED = 0x2000;
+
+export interface Extent {
+  /** In the file. */
+  readonly offset: number;
+  readonly length: number;
+  /** In the file system: equal for files that share it, until it is freed. Null: it has none. */
+  readonly place: number | null;
+  readonly shared: boolean;
+}
+
+/** In the order of the file; holes, and what was never written, are left out. What is still dirty is not seen. */
+export async function* extentsOf(fd: number, path: string): AsyncGenerator<Extent, void> {
+  const argument = Buffer.alloc(HEAD_BYTES + EXTENTS_PER_CALL * EXTENT_BYTES);
+  for (let start = 0n; ; ) {
+    argument.fill(0, 0, HEAD_BYTES);
+    argument.writeBigUInt64LE(start, START_OFFSET);
+    argument.writeBigUInt64LE(MAX_U64 - start, LENGTH_OFFSET);
+    argument.writeUInt32LE(EXTENTS_PER_CALL, ROOM_OFFSET);
+    await ioctl(fd, 'FIEMAP', FIEMAP, argument, path);
+    const count = argument.readUInt32LE(MAPPED_OFFSET);
+    if (count === 0) return;
+    for (let index = 0; index < count; index += 1) {
+      const at = HEAD_BYTES + index * EXTENT_BYTES;
+      const offset = argument.readBigUInt64LE(at);
+      const place = argument.readBigUInt64LE(at + EXTENT_PLACE_OFFSET);
+      const length = argument.readBigUInt64LE(at + EXTENT_LENGTH_OFFSET);
+      const flags = argument.readUInt32LE(at + EXTENT_FLAGS_OFFSET);
+      if ((flags & UNWRITTEN) === 0) {
+        yield {
+          offset: Number(offset),
+          length: Number(length),
+          place: (flags & PLACELESS) === 0 ? Number(place) : null,
+          shared: (flags & SHARED) !== 0,
+        };
+      }
+      if ((flags & LAST) !== 0) return;
+      start = offset + length;
+    }
+  }
+}
