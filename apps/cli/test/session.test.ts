@@ -13,9 +13,12 @@ beforeAll(async () => {
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
+const range = (from: number, to: number) => Array.from({ length: to - from }, (_, at) => from + at);
+
 describe('an exit code', () => {
   it('passes through, whatever it is', async () => {
-    for (const code of [...Array(256).keys()]) {
+    // Those that a shell or this program gives a meaning to, those beside them, and the ends of a byte.
+    for (const code of [0, 1, 2, 3, 63, 64, 99, ...range(123, 159), 191, 192, 254, 255]) {
       expect((await world.run(['exec', 'box', `exit ${code}`])).code).toBe(code);
     }
   });

@@ -18,8 +18,8 @@ import { connectNode, type RemoteNode, type Service, serveNode } from '@space/li
 import { createNode, type Node } from '@space/node';
 import { connectFakeGuest, FakeRuntime, FakeVault, Faults, realClock, seededChance } from '@space/testkit';
 
-/** The fake vault copies whole files. */
-const TINY: Size = { vcpus: 1, memoryMib: 1, diskMib: 1 };
+/** The fake vault copies whole files, and the matrices make thousands of them: a few of its blocks are enough. */
+const TINY: Size = { vcpus: 1, memoryMib: 1 / 16, diskMib: 1 / 16 };
 
 export const WORLD_KINDS = (['in_place', 'written'] as const).flatMap((memory) =>
   (['itself', 'over the link'] as const).map((reached) => ({ memory, reached })),
