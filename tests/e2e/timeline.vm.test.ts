@@ -71,6 +71,22 @@ it('goes back to how it was at a time, and retention collects', async () => {
   await expect.poll(async () => (await readdir(points)).filter((id) => own.has(id)), { timeout: 30_000 }).toEqual([]);
 });
 
+it('goes on with points of the disk where memory would cost more than its budget; a rewind to one boots', async () => {
+  await using sandbox = await world.create({ snapshots: { everyMs: 10_000, budgetMs: 10 } });
+  // So many do not stand still in 10 ms, on whatever machine.
+  await sandbox.start('for i in $(seq 200); do sleep 1000 & done; wait');
+  await sandbox.run('echo kept > state; sync');
+  const isDisk = ({ kind }: { kind: string }) => kind === 'disk';
+  const { snapshots } = await timelineWith(sandbox, (seen) => seen.snapshots.some(isDisk));
+  const point = snapshots.findLast(isDisk);
+  expect(point).toMatchObject({ degraded: 'over_budget', timings: { stoppedMs: 0, frozenMs: 0 } });
+  await sandbox.run('echo late > state; touch /dev/shm/late');
+  const kept = await sandbox.rewind(point ?? '');
+  expect((await sandbox.run('cat state; ls /dev/shm; pgrep -c sleep || true')).stdout).toBe('kept\n0\n');
+  await sandbox.rewind(kept ?? '');
+  expect((await sandbox.run('cat state; ls /dev/shm; pgrep -c sleep')).stdout).toBe('late\nlate\n200\n');
+});
+
 it('is snapshotted at the end of a command that is marked', async () => {
   await using sandbox = await world.create({ snapshots: { everyMs: 'off' } });
   await sandbox.run('echo done > state', { checkpoint: true });

@@ -146,8 +146,8 @@ export class Collector {
     });
   }
 
-  #aging({ id, timeMs, cause, name, pinned }: RecordedSnapshot, needed: ReadonlySet<SnapshotId>): AgingPoint {
-    return { id, timeMs, scheduled: cause === 'rolling', hold: this.#holdOf({ id, name, pinned }, needed) };
+  #aging({ id, timeMs, cause, kind, name, pinned }: RecordedSnapshot, needed: ReadonlySet<SnapshotId>): AgingPoint {
+    return { id, timeMs, kind, scheduled: cause === 'rolling', hold: this.#holdOf({ id, name, pinned }, needed) };
   }
 
   #holdOf(

@@ -1,5 +1,14 @@
 /** What each operation on one sandbox does: found out by `plan`, carried out on the node by `run`. */
-import { AppError, gapLimitMs, newId, nextTime, type SnapshotId, type StartedLife, type TakenPoint } from '@space/core';
+import {
+  AppError,
+  type ErrorCode,
+  gapLimitMs,
+  newId,
+  nextTime,
+  type SnapshotId,
+  type StartedLife,
+  type TakenPoint,
+} from '@space/core';
 import { succeeded } from './conclude.ts';
 import type { Effect, Plan } from './driver.ts';
 import type { ControlPorts } from './ports.ts';
@@ -9,6 +18,11 @@ import { findInTimeline, mortalPoints, newestInLine, type PastPoint, policyFor }
 type Label = Pick<RecordedSnapshot, 'name' | 'note'>;
 type KeptLabel = Label & Pick<RecordedSnapshot, 'pinned'>;
 const UNLABELLED: KeptLabel = { name: null, note: null, pinned: false };
+
+/** With memory, for which a guest may stand still for so long; or of its disk, and why. */
+export type HowTaken =
+  | { readonly kind: 'memory'; readonly budgetMs?: number }
+  | { readonly kind: 'disk'; readonly because: ErrorCode };
 
 /** A use came before the pause. */
 export class NotIdleError extends Error {
@@ -100,15 +114,16 @@ export class Effects {
   }
 
   /** A point that nobody asked for now. Throws `NotRunningError`, with nothing begun, when there is nothing to take it of. */
-  unasked(cause: 'rolling' | 'checkpoint', budgetMs?: number): Effect<RecordedSnapshot> {
+  unasked(cause: 'rolling' | 'checkpoint', how: HowTaken = { kind: 'memory' }): Effect<RecordedSnapshot> {
     return {
       plan: async (seen) => {
         if (seen.settled !== 'running') throw new NotRunningError();
-        const { input, ...rest } = await this.#planTaking(seen, cause);
-        return { ...rest, input: { ...input, cause } };
+        const { input, taking, ...rest } = await this.#planTaking(seen, cause);
+        const degraded = how.kind === 'disk' ? how.because : null;
+        return { ...rest, taking: { ...taking, kind: how.kind, degraded }, input: { ...input, cause } };
       },
       run: async (begun, plan) => {
-        const taken = await this.#take(begun, takenBy(plan), budgetMs);
+        const taken = await this.#take(begun, takenBy(plan), how.kind === 'memory' ? how.budgetMs : undefined);
         return succeeded(taken, { changes: { head: taken.id }, points: [taken] });
       },
     };
@@ -169,7 +184,7 @@ export class Effects {
     };
   }
 
-  async #planTaking(seen: RecordedSandbox, cause: SnapshotCause, label: KeptLabel = UNLABELLED): Promise<Plan> {
+  async #planTaking(seen: RecordedSandbox, cause: SnapshotCause, label: KeptLabel = UNLABELLED) {
     const { records, clock } = this.#ports;
     const newest = await records.history.newest(seen.id);
     const before = newest === null ? null : { timeMs: newest.timeMs, takenAtMs: newest.takenAt.getTime() };
@@ -179,6 +194,8 @@ export class Effects {
       projectId: seen.projectId,
       ...label,
       cause,
+      kind: 'memory',
+      degraded: null,
       timeMs: nextTime(before, clock.now(), gapLimitMs(await policyFor(records, seen))),
       parent: await newestInLine(records, seen),
       generation: seen.generation,
@@ -196,15 +213,20 @@ export class Effects {
   }
 
   async #take(begun: RecordedSandbox, taking: RecordedSnapshot, budgetMs?: number): Promise<RecordedSnapshot> {
-    const order = { ...orderOf(begun), snapshotId: taking.id, ...(budgetMs === undefined ? {} : { budgetMs }) };
+    const { id: snapshotId, kind } = taking;
+    const order = { ...orderOf(begun), snapshotId, kind, ...(budgetMs === undefined ? {} : { budgetMs }) };
     return completed(taking, await this.#ports.node.snapshot(order));
   }
 
-  /** A point of another sandbox, from which this one was forked, holds none of what this one did since. */
+  /**
+   * A point of another sandbox, from which this one was forked, holds none of what this one did since; and one of the disk
+   * holds less than the disk itself, which is still there.
+   */
   async #recoveryPoint(seen: RecordedSandbox): Promise<SnapshotId | 'crashed'> {
     const newest = await newestInLine(this.#ports.records, seen);
     const point = newest === null ? null : await this.#ports.records.findSnapshot(newest);
-    return point?.sandboxId === seen.id && point.state === 'good' ? point.id : 'crashed';
+    const isBest = point?.sandboxId === seen.id && point.state === 'good' && point.kind === 'memory';
+    return isBest ? point.id : 'crashed';
   }
 
   async #headOf(begun: RecordedSandbox): Promise<RecordedSnapshot> {

@@ -89,7 +89,9 @@ export function eventsOfEnd(
   const { operationId, outcome, errorCode } = end;
   return [
     ...(created ? [{ ...base, kind: 'sandbox.created' as const }] : []),
-    ...taken.map(({ id }) => ({ ...base, kind: 'snapshot.taken' as const, snapshotId: id })),
+    ...taken.map(({ id, degraded }) => {
+      return { ...base, kind: 'snapshot.taken' as const, snapshotId: id, errorCode: degraded };
+    }),
     ...(operation === 'create' && !created ? [] : states),
     { ...base, kind: 'operation.ended', operationId, operation, outcome, errorCode },
   ];

@@ -29,6 +29,7 @@ import type {
   Settled,
   Size,
   SnapshotId,
+  SnapshotKind,
   VaultName,
 } from '@space/core';
 import type { Asker, AuditRecords } from './audit-records.ts';
@@ -120,6 +121,9 @@ export interface RecordedSnapshot {
   readonly name: string | null;
   readonly note: string | null;
   readonly cause: SnapshotCause;
+  readonly kind: SnapshotKind;
+  /** Why the schedule, which asks for memory, took one of kind `disk`; null: it did not. */
+  readonly degraded: ErrorCode | null;
   /** Whether it stays whatever the retention says, as a named one does. */
   readonly pinned: boolean;
   /** Its place in the time of its sandbox, in which no two are of one instant; see `sandboxTime`. */

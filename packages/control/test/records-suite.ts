@@ -72,6 +72,8 @@ export function newSnapshot(owner: SandboxId, changes: Partial<RecordedSnapshot>
     name: null,
     note: null,
     cause: 'snapshot',
+    kind: 'memory',
+    degraded: null,
     pinned: true,
     timeMs: clockMs,
     parent: null,

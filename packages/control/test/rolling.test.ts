@@ -10,7 +10,7 @@ import { LifecycleUseCases } from '../src/lifecycle-use-cases.ts';
 import { Metrics } from '../src/metrics.ts';
 import { RollingPoints } from '../src/rolling.ts';
 import { Pins } from '../src/timeline.ts';
-import { NO_LEFTOVERS, World } from './test-world.ts';
+import { eventually, NO_LEFTOVERS, World } from './test-world.ts';
 
 const MINUTE = 60_000;
 const ignore = () => undefined;
@@ -67,6 +67,7 @@ class Rolling extends World {
     }
   }
 
+  kinds = async (id: string) => (await this.timeline(id)).map(({ kind }) => kind);
   causes = async (id: string) => (await this.timeline(id)).map(({ cause }) => cause);
   skipped = async (id: string) =>
     (await this.control.getTimeline(this.caller(), { id, limit: 10 })).skipped.map(({ code }) => code);
@@ -101,31 +102,91 @@ describe('a schedule', () => {
     expect(await world.causes(off)).toEqual([]);
   });
 
-  it('says so when the budget is passed before the point is taken, and asks less often', async () => {
+  it.each(['over_budget', 'snapshot_failed', 'agent_lost'] as const)(
+    'takes one of the disk where one with memory is %s, and tries memory less and less often',
+    async (code) => {
+      const world = new Rolling();
+      const id = await world.make();
+      const minutes = async (count: number, failing: boolean) => {
+        for (let i = 0; i < count; i++) {
+          if (failing) world.node.faults.failNext('snapshot', new AppError(code, 'too slow'));
+          world.node.write(id, QUIET_MEMORY_BYTES, 4096);
+          await world.pass(MINUTE);
+        }
+      };
+      await minutes(2, true);
+      // Foreseen: it is not tried again at once.
+      await minutes(1, false);
+      expect(await world.kinds(id)).toEqual(['disk', 'disk', 'disk']);
+      const [last] = await world.timeline(id);
+      expect(last).toMatchObject({ kind: 'disk', degraded: code, timings: { stoppedMs: 0, frozenMs: 0 } });
+      expect((await world.get(id)).status).toBe('running');
+      await minutes(1, false);
+      expect(await world.kinds(id)).toEqual(['memory', 'disk', 'disk', 'disk']);
+      expect((await world.timeline(id))[0]).toMatchObject({ degraded: null });
+      await minutes(1, false);
+      expect((await world.kinds(id))[0]).toBe('memory');
+      expect(await world.skipped(id)).toEqual([]);
+      expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+    },
+  );
+
+  it('takes one with memory again as soon as it can, though nothing changed since the one of the disk', async () => {
     const world = new Rolling();
     const id = await world.make();
-    for (let miss = 0; miss < 2; miss++) {
-      world.node.faults.failNext('snapshot', new AppError('over_budget', 'too slow'));
-      await world.work(id, 1);
-    }
-    expect(await world.skipped(id)).toEqual(['over_budget', 'over_budget']);
-    expect((await world.get(id)).status).toBe('running');
+    world.node.faults.failNext('snapshot', new AppError('over_budget', 'too slow'));
+    world.node.write(id, 0, 4096);
+    await world.pass(MINUTE);
+    for (let i = 0; i < 5; i++) await world.pass(MINUTE);
+    expect(await world.kinds(id)).toEqual(['memory', 'disk']);
+  });
+
+  it('says that it took none, where one of the disk would be the point before it again, or fails', async () => {
+    const world = new Rolling();
+    const id = await world.make();
+    world.node.faults.failNext('snapshot', new AppError('over_budget', 'too slow'));
     await world.work(id, 1);
-    expect(await world.causes(id)).toEqual([]);
-    await world.work(id, 1);
-    expect(await world.causes(id)).toEqual(['rolling']);
+    expect(await world.kinds(id)).toEqual([]);
+    expect(await world.skipped(id)).toEqual(['over_budget']);
+    world.node.faults.failNext('snapshot', new AppError('over_budget', 'too slow'));
+    world.node.faults.failNext('snapshot', new AppError('insufficient_space', 'full'));
+    world.node.write(id, 0, 4096);
+    await world.pass(MINUTE);
+    expect(await world.skipped(id)).toEqual(['insufficient_space', 'over_budget']);
     expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
   });
 
-  it('asks less often, when what it took had passed the budget', async () => {
+  it('goes on with the disk, when what it took with memory had passed the budget', async () => {
     const world = new Rolling();
     const id = await world.make({ snapshots: { budgetMs: 100 } });
     world.node.frozenMs = 150;
-    await world.work(id, 4);
-    expect(await world.causes(id)).toHaveLength(3);
-    world.node.frozenMs = 20;
-    await world.work(id, 6);
-    expect(await world.causes(id)).toHaveLength(6);
+    for (let i = 0; i < 4; i++) {
+      world.node.write(id, QUIET_MEMORY_BYTES, 4096);
+      await world.pass(MINUTE);
+    }
+    expect(await world.kinds(id)).toEqual(['memory', 'disk', 'memory', 'memory']);
+  });
+
+  it('goes on from the disk as it was left, where the newest point holds no more than that', async () => {
+    const world = new Rolling();
+    const id = await world.make();
+    await world.control.start();
+    await world.exec(id, 'echo then > /f');
+    world.node.faults.failNext('snapshot', new AppError('over_budget', 'too slow'));
+    world.node.write(id, 0, 4096);
+    await world.pass(MINUTE);
+    const [point] = await world.timeline(id);
+    await world.exec(id, 'echo late > /f');
+    world.node.crash(id);
+    await eventually(
+      () => world.get(id),
+      ({ status }) => status === 'crashed',
+    );
+    await world.resume(id);
+    expect(await world.exec(id, 'cat /f')).toBe('late');
+    if (point === undefined) throw new Error('no point was taken');
+    await world.rewind(id, point.id);
+    expect(await world.exec(id, 'cat /f')).toBe('then');
   });
 
   it('takes none when the vault runs short, and says so', async () => {

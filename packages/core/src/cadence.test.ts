@@ -1,12 +1,29 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { isDue, isUnchanged, QUIET_MEMORY_BYTES, waitMs } from './cadence.ts';
+import { type Cadence, dueKind, isUnchanged, QUIET_MEMORY_BYTES, waitMs } from './cadence.ts';
 import { DEFAULT_SNAPSHOT_POLICY, policyOf } from './snapshot-policy.ts';
 
+const begun = (lastAtMs: number): Cadence => ({ lastAtMs, misses: 0, memory: { lastAtMs, misses: 0, because: null } });
+
 it('is due when its time has passed, and not a moment earlier; never when it is off', () => {
-  expect(isDue({ lastAtMs: 5_000, misses: 0 }, 10_000, 14_999)).toBe(false);
-  expect(isDue({ lastAtMs: 5_000, misses: 0 }, 10_000, 15_000)).toBe(true);
-  expect(isDue({ lastAtMs: 0, misses: 0 }, 'off', Number.MAX_SAFE_INTEGER)).toBe(false);
+  expect(dueKind(begun(5_000), 10_000, 14_999)).toBeNull();
+  expect(dueKind(begun(5_000), 10_000, 15_000)).toBe('memory');
+  expect(dueKind(begun(0), 'off', Number.MAX_SAFE_INTEGER)).toBeNull();
+});
+
+it('goes on with points of the disk while it waits longer and longer for one with memory', () => {
+  const kinds: (string | null)[] = [];
+  let cadence = begun(0);
+  for (let minute = 1; minute <= 50; minute++) {
+    const nowMs = minute * 60_000;
+    const kind = dueKind(cadence, 60_000, nowMs);
+    kinds.push(kind);
+    const memory = { lastAtMs: nowMs, misses: cadence.memory.misses + 1, because: 'over_budget' as const };
+    cadence = { ...cadence, lastAtMs: nowMs, ...(kind === 'memory' ? { memory } : {}) };
+  }
+  const tried = kinds.flatMap((kind, index) => (kind === 'memory' ? [index + 1] : []));
+  expect(tried).toEqual([1, 2, 4, 8, 16, 31, 46]);
+  expect(kinds.filter((kind) => kind === null)).toEqual([]);
 });
 
 it('waits longer with each further miss, for 15 minutes at most, and never less than the schedule', () => {

@@ -1,7 +1,12 @@
 /**
- * When the next point of a running sandbox is due, and whether there is anything to take: pure functions over what is seen
- * of it from outside.
+ * When the next point of a running sandbox is due, of which kind, and whether there is anything to take: pure functions over
+ * what is seen of it from outside.
+ *
+ * A point with memory stops the guest for a moment. Where that cannot be short enough, the schedule goes on with points of the
+ * disk, for which nothing stops, and memory is tried again after a wait that doubles with each further miss.
  */
+import type { ErrorCode } from './errors.ts';
+import type { SnapshotKind } from './manifest.ts';
 
 /** What was rewritten since a point, in bytes that are new on disk. */
 export interface Changed {
@@ -13,8 +18,16 @@ export interface Changed {
 export interface Cadence {
   /** The last point, or the last attempt at one. */
   readonly lastAtMs: number;
-  /** Attempts in a row that failed or passed their budget. */
+  /** Attempts in a row that took none of either kind, since they failed. */
   readonly misses: number;
+  readonly memory: {
+    /** The last attempt at one with memory. */
+    readonly lastAtMs: number;
+    /** Of these in a row, those that failed or passed their budget, */
+    readonly misses: number;
+    /** and why the last one did; null: it did not. */
+    readonly because: ErrorCode | null;
+  };
 }
 
 /** A host that is always slow still gets a point now and then: what an attempt costs is bounded by its budget. */
@@ -33,8 +46,22 @@ export function waitMs(everyMs: number, misses: number): number {
   return Math.max(everyMs, Math.min(MAX_BACK_OFF_MS, everyMs * 2 ** doublings));
 }
 
-export function isDue({ lastAtMs, misses }: Cadence, everyMs: number | 'off', nowMs: number): boolean {
-  return everyMs !== 'off' && nowMs - lastAtMs >= waitMs(everyMs, misses);
+/** Null: none is. */
+export function dueKind(cadence: Cadence, everyMs: number | 'off', nowMs: number): SnapshotKind | null {
+  const { lastAtMs, misses, memory } = cadence;
+  if (everyMs === 'off' || nowMs - lastAtMs < waitMs(everyMs, misses)) return null;
+  const isWaiting = memory.misses > 0 && nowMs - memory.lastAtMs < waitMs(everyMs, memory.misses);
+  return isWaiting ? 'disk' : 'memory';
+}
+
+/**
+ * What keeps a point with memory from being taken and says nothing about one of the disk: no time in which the guest may stand
+ * still, processes that do not stand still, an agent that is silent.
+ */
+const OF_MEMORY_ONLY: readonly ErrorCode[] = ['over_budget', 'snapshot_failed', 'agent_lost'];
+
+export function isOfMemoryOnly(code: ErrorCode): boolean {
+  return OF_MEMORY_ONLY.includes(code);
 }
 
 /** `changed` null: it could not be measured, which counts as a change. */

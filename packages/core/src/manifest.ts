@@ -21,7 +21,13 @@ export interface MachineFacts {
   readonly initramfsDigest: string;
 }
 
-/** One immutable point: disk, memory and device state of one instant. Lies in the point's own subvolume. */
+/**
+ * What a point holds. `memory`: disk, memory and device state of one instant; programs run on from it. `disk`: the disk alone, as
+ * a power cut would leave it; what starts from it boots.
+ */
+export type SnapshotKind = 'memory' | 'disk';
+
+/** One immutable point. Lies in the point's own subvolume. */
 export interface PointManifest {
   readonly format: typeof MANIFEST_FORMAT;
   readonly snapshotId: SnapshotId;
@@ -33,12 +39,16 @@ export interface PointManifest {
   readonly parent: SnapshotId | null;
   readonly size: Size;
   readonly machine: MachineFacts;
-  /** SHA-256 of the device state, hex, and its length. */
-  readonly deviceState: { readonly sha256: string; readonly sizeBytes: number };
-  /** Whether user processes were frozen: false is never restored. */
-  readonly frozen: true;
-  /** ISO 8601, of the instant at which the vCPUs stood still. */
+  /** SHA-256 of the device state, hex, and its length. Null: it is of kind `disk`. */
+  readonly deviceState: { readonly sha256: string; readonly sizeBytes: number } | null;
+  /** Whether user processes were frozen, as they are wherever memory is kept. */
+  readonly frozen: boolean;
+  /** ISO 8601, of the instant that it holds. */
   readonly takenAt: string;
+}
+
+export function kindOf({ deviceState }: Pick<PointManifest, 'deviceState'>): SnapshotKind {
+  return deviceState === null ? 'disk' : 'memory';
 }
 
 /** A sandbox as its node knows it; rewritten atomically before each effect on it. */

@@ -37,10 +37,10 @@ class History {
     return this.newest === null ? 0 : sandboxTime(this.newest, this.clockMs, this.gapMs);
   }
 
-  take(scheduled: boolean, hold: AgingPoint['hold'] = null): void {
+  take(scheduled: boolean, hold: AgingPoint['hold'] = null, kind: AgingPoint['kind'] = 'memory'): void {
     const id = `snp_${(this.#serial++).toString().padStart(16, '0')}` as SnapshotId;
     const timeMs = nextTime(this.newest, this.clockMs, this.gapMs);
-    const point = { id, timeMs, takenAtMs: this.clockMs, scheduled, hold };
+    const point = { id, timeMs, takenAtMs: this.clockMs, scheduled, kind, hold };
     this.ever.push(point);
     this.left.push(point);
   }
@@ -149,6 +149,7 @@ it('decides the same when it is asked again, and collects nothing of what it has
         id: `snp_${index.toString().padStart(16, '0')}` as SnapshotId,
         timeMs,
         scheduled: index % 3 !== 0,
+        kind: index % 2 === 0 ? ('memory' as const) : ('disk' as const),
         hold: null,
       }));
       const nowMs = 200 * HOUR;
@@ -217,6 +218,18 @@ it('keeps what a rewind left before what the schedule took', () => {
   history.work(120);
   history.collect(LADDER);
   expect(history.left.map(({ id }) => id)).toContain(kept?.id);
+});
+
+it('keeps what holds memory before what holds the disk alone', () => {
+  const history = new History();
+  for (let minute = 0; minute < 30; minute++) {
+    history.clockMs += MINUTE;
+    history.take(true, null, minute % 10 === 5 ? 'memory' : 'disk');
+  }
+  history.work(120);
+  history.collect(LADDER);
+  const old = history.left.slice(0, 3);
+  expect(old.map(({ kind }) => kind)).toEqual(['memory', 'memory', 'memory']);
 });
 
 it.each([

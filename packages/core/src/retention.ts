@@ -8,11 +8,12 @@
  * is set back nearly stops the time until the next point; no two points are of one time. Points therefore stay at least as long as the ladder says.
  *
  * **The ladder.** Each rung cuts time into slots of its `everyMs`, and each slot keeps one point: of those that no schedule
- * took (what a rewind left, a pause, a checkpoint) the oldest, else the oldest. A slot passes to the next rung as a
+ * took (what a rewind left, a pause, a checkpoint) the oldest, else of those that hold memory, else the oldest. A slot passes to the next rung as a
  * whole, once all of it is older than the rung reaches; and slots of a rung are made of whole slots of the rung before. So
  * a slot that ever held a point holds one until its last rung lets it go.
  */
 import type { SnapshotId } from './ids.ts';
+import type { SnapshotKind } from './manifest.ts';
 import type { Rung, SnapshotPolicy } from './snapshot-policy.ts';
 
 /** Why a point stays whatever the ladder says. */
@@ -29,6 +30,7 @@ export interface AgingPoint {
   /** In sandbox time. */
   readonly timeMs: number;
   readonly scheduled: boolean;
+  readonly kind: SnapshotKind;
   readonly hold: Hold | null;
 }
 
@@ -99,6 +101,7 @@ function slotEndMs({ timeMs }: AgingPoint, { everyMs }: Rung): number {
 /** What no schedule took was taken for a reason. */
 function goesBefore(a: AgingPoint, b: AgingPoint): boolean {
   if (a.scheduled !== b.scheduled) return !a.scheduled;
+  if (a.kind !== b.kind) return a.kind === 'memory';
   if (a.timeMs !== b.timeMs) return a.timeMs < b.timeMs;
   return a.id < b.id;
 }

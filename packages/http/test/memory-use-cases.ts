@@ -531,6 +531,8 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       name,
       note,
       cause,
+      kind: 'memory',
+      degraded: null,
       pinned: cause === 'snapshot',
       parent: sandbox.head,
       generation: sandbox.generation,

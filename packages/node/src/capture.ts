@@ -15,6 +15,7 @@ import { createHash } from 'node:crypto';
 import {
   AppError,
   asAppError,
+  type Changed,
   type Clock,
   type LifeId,
   MANIFEST_FORMAT,
@@ -28,7 +29,8 @@ import type { Life } from './life.ts';
 
 const SHORT_FLUSH_MS = 40;
 
-export interface CapturePlan {
+/** What is known of a point before it is taken, of either kind. */
+export interface PointPlan {
   readonly snapshotId: SnapshotId;
   readonly owner: PointManifest['owner'];
   readonly parent: SnapshotId | null;
@@ -36,12 +38,15 @@ export interface CapturePlan {
   readonly machine: MachineFacts;
   readonly clock: Clock;
   readonly tracer: Tracer;
+  /** Throws when the order was superseded; called before each effect. */
+  readonly check: () => void;
+}
+
+export interface CapturePlan extends PointPlan {
   /** User processes that do not stand still within this time (e.g. stuck in the kernel) make the capture fail. */
   readonly freezeTimeoutMs: number;
   /** The longest that they may stand still in all; absent: however long it takes. */
   readonly budgetMs?: number;
-  /** Throws when the order was superseded; called before each effect. */
-  readonly check: () => void;
 }
 
 /** A point that is staged and whose VM still stands still. Exactly one of `keepRunning` and `leaveStopped` follows. */
@@ -58,13 +63,7 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   const { clock, tracer } = plan;
   const phase = <T>(name: string, work: () => Promise<T>): Promise<T> => tracer.span({ name }, work);
   const startedAt = clock.monotonicMs();
-  await phase('flush', () => life.vault.flush(life.lifeId));
-  // Told for information: that it cannot be measured stops no point.
-  const measured = life.vault.changed(life.lifeId).catch(() => null);
-  // What was written meanwhile; after a short flush that is so little that it can be left to the capture.
-  if (clock.monotonicMs() - startedAt > SHORT_FLUSH_MS) await phase('flush again', () => life.vault.flush(life.lifeId));
-  const changed = await measured;
-  plan.check();
+  const changed = await flush(life, plan);
   const guest = await life.guest();
   const frozenAt = clock.monotonicMs();
   let stoppedAt: number;
@@ -82,6 +81,7 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   } catch (error) {
     await goOn(life, plan.snapshotId);
     if (error instanceof AppError && error.code === 'over_budget') throw error;
+    checkBudget(plan, clock.monotonicMs() - frozenAt, error);
     throw new AppError('snapshot_failed', `The snapshot of ${life.lifeId} failed: ${asAppError(error).message}`, {
       cause: error,
     });
@@ -91,7 +91,7 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   const commit = async (times: { stoppedMs: number; frozenMs: number }, ending: boolean): Promise<TakenPoint> => {
     try {
       plan.check();
-      const manifest = manifestOf(plan, life.lifeId, deviceState, takenAt);
+      const manifest = manifestOf(plan, life.lifeId, { deviceState, takenAt });
       await phase('commit', () => life.vault.commit(manifest, deviceState, { ending }));
     } catch (error) {
       await life.vault.abandon(plan.snapshotId);
@@ -121,14 +121,49 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   };
 }
 
+/**
+ * A point of the disk alone, of one instant as a power cut would leave it. Nothing stands still for it, and the agent is
+ * not asked: so it can be had of a guest whose processes cannot be frozen in time, or whose agent is silent.
+ */
+export async function captureDisk(life: Life, plan: PointPlan): Promise<TakenPoint> {
+  const { snapshotId, parent, clock, tracer } = plan;
+  const startedAt = clock.monotonicMs();
+  const changed = await flush(life, plan);
+  const takenAt = new Date(clock.now()).toISOString();
+  try {
+    await tracer.span({ name: 'capture' }, () => life.vault.capture(life.lifeId, snapshotId));
+    plan.check();
+    const manifest = manifestOf(plan, life.lifeId, { deviceState: null, takenAt });
+    await tracer.span({ name: 'commit' }, () => life.vault.commit(manifest, null));
+  } catch (error) {
+    await life.vault.abandon(snapshotId);
+    throw error;
+  }
+  return { snapshotId, parent, takenAt, stoppedMs: 0, frozenMs: 0, totalMs: clock.monotonicMs() - startedAt, changed };
+}
+
+/** Writes out what is dirty while the guest runs, and says how much has changed; null: that could not be measured. */
+async function flush(life: Life, { clock, tracer, check }: PointPlan): Promise<Changed | null> {
+  const startedAt = clock.monotonicMs();
+  await tracer.span({ name: 'flush' }, () => life.vault.flush(life.lifeId));
+  // Told for information: that it cannot be measured stops no point.
+  const measured = life.vault.changed(life.lifeId).catch(() => null);
+  // What was written meanwhile; after a short flush that is so little that it can be left to the capture.
+  if (clock.monotonicMs() - startedAt > SHORT_FLUSH_MS) {
+    await tracer.span({ name: 'flush again' }, () => life.vault.flush(life.lifeId));
+  }
+  const changed = await measured;
+  check();
+  return changed;
+}
+
 /** Throws `over_budget`. What is left of the window is one metadata operation. */
-function checkBudget({ budgetMs }: CapturePlan, stoodMs: number): void {
+function checkBudget({ budgetMs }: CapturePlan, stoodMs: number, cause?: unknown): void {
   if (budgetMs === undefined || stoodMs <= budgetMs) return;
   const stood = Math.round(stoodMs);
-  throw new AppError('over_budget', {
-    detail: `The sandbox had stood still for ${stood} ms of its budget of ${budgetMs} ms before the point was taken.`,
-    facts: { budgetMs, stoodMs: stood },
-  });
+  const detail = `The sandbox had stood still for ${stood} ms of its budget of ${budgetMs} ms before the point was taken.`;
+  const options = cause === undefined ? undefined : { cause };
+  throw new AppError('over_budget', { detail, facts: { budgetMs, stoodMs: stood } }, options);
 }
 
 /** Brings a VM from anywhere in the window back to running and removes the point, staged or committed. */
@@ -138,7 +173,11 @@ async function goOn(life: Life, snapshotId: SnapshotId): Promise<void> {
   await life.vault.deletePoint(snapshotId);
 }
 
-function manifestOf(plan: CapturePlan, lifeId: LifeId, deviceState: Uint8Array, takenAt: string): PointManifest {
+function manifestOf(
+  plan: PointPlan,
+  lifeId: LifeId,
+  { deviceState, takenAt }: { readonly deviceState: Uint8Array | null; readonly takenAt: string },
+): PointManifest {
   const owner = plan.owner.kind === 'sandbox' ? { ...plan.owner, lifeId } : plan.owner;
   return {
     format: MANIFEST_FORMAT,
@@ -147,8 +186,11 @@ function manifestOf(plan: CapturePlan, lifeId: LifeId, deviceState: Uint8Array, 
     parent: plan.parent,
     size: plan.size,
     machine: plan.machine,
-    deviceState: { sha256: createHash('sha256').update(deviceState).digest('hex'), sizeBytes: deviceState.length },
-    frozen: true,
+    deviceState:
+      deviceState === null
+        ? null
+        : { sha256: createHash('sha256').update(deviceState).digest('hex'), sizeBytes: deviceState.length },
+    frozen: deviceState !== null,
     takenAt,
   };
 }

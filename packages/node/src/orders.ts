@@ -19,7 +19,7 @@ import {
   type TakenPoint,
   type Vault,
 } from '@space/core';
-import { type CapturedPoint, capture } from './capture.ts';
+import { type CapturedPoint, capture, captureDisk, type PointPlan } from './capture.ts';
 import type { Held, Ledger } from './ledger.ts';
 import type { Life } from './life.ts';
 import { endLife, type LifeMachinery, prepareLife } from './start-life.ts';
@@ -169,10 +169,19 @@ function crashedDisk(order: StartOrder, record: SandboxRecord | undefined) {
 }
 
 async function snapshot(state: NodeState, order: CaptureOrder): Promise<TakenPoint> {
-  const { held, captured } = await captureRunning(state, order, BRIEF_FREEZE_MS);
-  const point = await captured.keepRunning();
+  const { held, point } = await (order.kind === 'disk' ? takeDisk(state, order) : takeMemory(state, order));
   await state.ledger.write(held.vault, { ...held.record, epoch: order.epoch, head: point.snapshotId });
   return point;
+}
+
+async function takeMemory(state: NodeState, order: CaptureOrder) {
+  const { held, captured } = await captureRunning(state, order, BRIEF_FREEZE_MS);
+  return { held, point: await captured.keepRunning() };
+}
+
+async function takeDisk(state: NodeState, order: CaptureOrder) {
+  const { held, life, plan } = planOf(state, order);
+  return { held, point: await captureDisk(life, plan) };
 }
 
 async function pause(state: NodeState, order: CaptureOrder): Promise<TakenPoint> {
@@ -241,13 +250,22 @@ async function captureRunning(
   order: CaptureOrder,
   freezeTimeoutMs: number,
 ): Promise<{ held: Held; life: Life; captured: CapturedPoint }> {
-  const { ledger, machinery } = state;
+  const { held, life, plan } = planOf(state, order);
+  const budget = order.budgetMs === undefined ? {} : { budgetMs: order.budgetMs };
+  return { held, life, captured: await capture(life, { ...plan, freezeTimeoutMs, ...budget }) };
+}
+
+/** Of a sandbox that runs. */
+function planOf(
+  { ledger, lives, machinery }: NodeState,
+  order: CaptureOrder,
+): { readonly held: Held; readonly life: Life; readonly plan: PointPlan } {
   const held = ledger.get(order.sandboxId);
-  const life = state.lives.get(order.sandboxId);
+  const life = lives.get(order.sandboxId);
   if (life === undefined) throw new AppError('wrong_state', `${order.sandboxId} is not running.`);
   if (life.halted)
     throw new AppError('out_of_space', `${order.sandboxId} stands still since its vault is nearly full.`);
-  const captured = await capture(life, {
+  const plan: PointPlan = {
     snapshotId: order.snapshotId,
     owner: {
       kind: 'sandbox',
@@ -260,11 +278,9 @@ async function captureRunning(
     machine: machinery.runtime.machine,
     clock: machinery.clock,
     tracer: machinery.tracer,
-    freezeTimeoutMs,
-    ...(order.budgetMs === undefined ? {} : { budgetMs: order.budgetMs }),
     check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
-  });
-  return { held, life, captured };
+  };
+  return { held, life, plan };
 }
 
 async function destroy(state: NodeState, order: DestroyOrder): Promise<void> {

@@ -3,6 +3,8 @@
  *
  *   verify the point → reserve memory → clone its files → restore → run → identity (verified) → [admit] → thaw
  *
+ * A point of kind `disk` is booted in place of the restore.
+ *
  * Up to the thaw nothing of the user's has run, so a failure anywhere loses nothing: what was made is removed and the
  * point stands. `admit` is where the caller makes its record durable, before user code can act.
  */
@@ -114,20 +116,26 @@ export async function endLife(machinery: LifeMachinery, life: Life, reason: stri
 async function startVm(machinery: LifeMachinery, plan: LifePlan, lifeId: LifeId): Promise<Life> {
   const { runtime, connectGuest, tracer } = machinery;
   const vault = plan.vault.name;
-  if (typeof plan.from !== 'string') {
-    const { from } = plan;
+  const boot = async (from: LifeSource, size: Size) => {
     const files = await tracer.span({ name: 'clone files' }, () => plan.vault.createLife(lifeId, from));
-    const vm = await runtime.boot({ lifeId, size: plan.size, vault, files });
+    const vm = await tracer.span({ name: 'boot' }, () => runtime.boot({ lifeId, size, vault, files }));
     return new Life(plan.vault, vm, connectGuest, { booting: true });
-  }
+  };
+  if (typeof plan.from !== 'string') return boot(plan.from, plan.size);
   const snapshotId = plan.from;
   const point = await tracer.span({ name: 'verify point' }, () => plan.vault.readPoint(snapshotId));
+  const { deviceState } = point;
+  if (deviceState === null) {
+    // It needs nothing of the VMM that ran when it was taken.
+    const { size } = point.manifest;
+    return boot({ kind: 'disk', snapshotId, memoryBytes: size.memoryMib * 2 ** 20 }, size);
+  }
   checkFit(point.manifest.machine, runtime.machine);
   const files = await tracer.span({ name: 'clone files' }, () =>
     plan.vault.createLife(lifeId, { kind: 'point', snapshotId }),
   );
   const vm = await tracer.span({ name: 'restore' }, () =>
-    runtime.restore({ lifeId, size: point.manifest.size, vault, files }, point.deviceState),
+    runtime.restore({ lifeId, size: point.manifest.size, vault, files }, deviceState),
   );
   try {
     await tracer.span({ name: 'run' }, () => vm.run());

@@ -14,6 +14,12 @@ export interface Order {
 
 export const ORDERS: readonly Order[] = [
   { name: 'snapshot', prepare: running, act: (world, sandbox) => world.snapshot(sandbox), after: 'two' },
+  {
+    name: 'snapshot of the disk',
+    prepare: running,
+    act: (world, sandbox) => world.snapshot(sandbox, 'disk'),
+    after: 'two',
+  },
   { name: 'pause', prepare: running, act: (world, sandbox) => world.pause(sandbox), after: null },
   { name: 'rewind', prepare: running, act: (world, sandbox, to) => world.rewind(sandbox, to), after: 'one' },
   { name: 'resume', prepare: paused, act: (world, sandbox, point) => world.start(sandbox, point), after: 'two' },

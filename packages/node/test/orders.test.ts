@@ -82,6 +82,30 @@ describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $
     expect(await world.run(sandbox, 'get at')).toBe('two');
   });
 
+  it('takes a point of the disk alone while the guest runs, its agent unasked; what starts from it boots', async () => {
+    await using world = await makeWorld(kind);
+    const sandbox = await world.create();
+    await world.run(sandbox, 'set at one');
+    await write(world, sandbox, '/f', 'then');
+    const before = world.faults.steps.length;
+    const point = await world.snapshot(sandbox, 'disk');
+    const steps = world.faults.steps.slice(before);
+    expect(steps.filter((step) => /^(guest|vm)\./.test(step))).toEqual([]);
+    expect(await world.run(sandbox, 'get at')).toBe('one');
+    await write(world, sandbox, '/f', 'late');
+    const fork = newId('sandbox', world.chance);
+    await world.start(fork, point);
+    expect([await read(world, fork, '/f'), await world.run(fork, 'get at')]).toEqual(['then', '']);
+    const kept = await world.rewind(sandbox, point);
+    expect([await read(world, sandbox, '/f'), await world.run(sandbox, 'get at')]).toEqual(['then', '']);
+    if (kept === null) throw new Error('the present was not kept');
+    await world.rewind(sandbox, kept, 3);
+    expect([await read(world, sandbox, '/f'), await world.run(sandbox, 'get at')]).toEqual(['late', 'one']);
+    // It needs nothing of the VMM that ran when it was taken.
+    await world.restart('fake-2');
+    await world.start(newId('sandbox', world.chance), point);
+  });
+
   it('says that a VM was lost, and starts again from a point or from the disk', async () => {
     await using world = await makeWorld(kind);
     const sandbox = await world.create();

@@ -12,6 +12,7 @@ import {
   SIZE_LIMITS,
   type Size,
   type SnapshotId,
+  type SnapshotKind,
   type VaultSpace,
 } from '@space/core';
 import { connectNode, type RemoteNode, type Service, serveNode } from '@space/link';
@@ -37,7 +38,7 @@ export interface World extends AsyncDisposable {
   /** A running sandbox of template `base`. */
   create(): Promise<SandboxId>;
   start(sandboxId: SandboxId, from: SnapshotId | 'crashed', generation?: number): Promise<void>;
-  snapshot(sandboxId: SandboxId): Promise<SnapshotId>;
+  snapshot(sandboxId: SandboxId, kind?: SnapshotKind): Promise<SnapshotId>;
   pause(sandboxId: SandboxId): Promise<SnapshotId>;
   rewind(sandboxId: SandboxId, to: SnapshotId, generation?: number): Promise<SnapshotId | null>;
   destroy(sandboxId: SandboxId, points?: SnapshotId[]): Promise<void>;
@@ -107,8 +108,9 @@ export async function makeWorld({ memory, reached }: WorldKind, memoryMib = 100_
     async start(sandboxId, from, generation = 1) {
       await world.node.start({ ...order(sandboxId), from, template: 'base', generation, size: TINY });
     },
-    async snapshot(sandboxId) {
-      return (await world.node.snapshot({ ...order(sandboxId), snapshotId: newId('snapshot', chance) })).snapshotId;
+    async snapshot(sandboxId, kind = 'memory') {
+      const snapshotId = newId('snapshot', chance);
+      return (await world.node.snapshot({ ...order(sandboxId), snapshotId, kind })).snapshotId;
     },
     async pause(sandboxId) {
       return (await world.node.pause({ ...order(sandboxId), snapshotId: newId('snapshot', chance) })).snapshotId;

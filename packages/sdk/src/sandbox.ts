@@ -302,7 +302,8 @@ export class Sandbox implements AsyncDisposable {
 
   /**
    * Puts it back to a snapshot, or to how it was at a time (`{ agoMs: 600_000 }`). Returns the snapshot that holds what it was: rewind to that to undo. `keepPresent: false`
-   * gives the present up instead, for a sandbox whose processes cannot be made to stand still any more.
+   * gives the present up instead, for a sandbox whose processes cannot be made to stand still any more. A snapshot whose `kind` is
+   * `disk` holds no memory: the sandbox boots, and none of its programs runs on.
    */
   async rewind(
     to: Snapshot | string | PastTime,

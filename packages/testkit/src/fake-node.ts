@@ -43,6 +43,7 @@ import {
   SIZE_LIMITS,
   type Size,
   type SnapshotId,
+  type SnapshotKind,
   type SpaceNews,
   type StartedLife,
   type StartOrder,
@@ -143,10 +144,11 @@ export class FakeNode implements NodePort {
     this.#life(sandboxId).cpuMs += cpuMs;
   }
 
-  /** Lets its life rewrite memory. */
-  write(sandboxId: SandboxId, memoryBytes: number): void {
+  /** Lets its life rewrite memory, and disk. */
+  write(sandboxId: SandboxId, memoryBytes: number, diskBytes = 0): void {
     const life = this.#life(sandboxId);
-    life.changed = { ...life.changed, memoryBytes: life.changed.memoryBytes + memoryBytes };
+    const { changed } = life;
+    life.changed = { diskBytes: changed.diskBytes + diskBytes, memoryBytes: changed.memoryBytes + memoryBytes };
   }
 
   /** Connections to its ports that are open. */
@@ -255,7 +257,7 @@ export class FakeNode implements NodePort {
     this.#announce(order);
     await this.faults.at('snapshot');
     this.#checkEpoch(order);
-    const taken = this.#capture(order.sandboxId, order.snapshotId);
+    const taken = this.#capture(order.sandboxId, order.snapshotId, order.kind);
     this.#get(order.sandboxId).head = order.snapshotId;
     await this.faults.at('snapshot done');
     return taken;
@@ -509,21 +511,16 @@ export class FakeNode implements NodePort {
     sandbox.life = null;
   }
 
-  #capture(sandboxId: SandboxId, snapshotId: SnapshotId): TakenPoint {
+  /** One of the disk holds what a guest has that booted from it. */
+  #capture(sandboxId: SandboxId, snapshotId: SnapshotId, kind: SnapshotKind = 'memory'): TakenPoint {
     const life = this.#life(sandboxId);
     const { changed } = life;
     const parent = this.#get(sandboxId).head;
-    this.#points.set(snapshotId, { guest: life.guest.copy(), parent, owner: sandboxId });
-    life.changed = UNCHANGED;
-    return {
-      snapshotId,
-      parent,
-      takenAt: this.#nextInstant(),
-      stoppedMs: 1.04999,
-      frozenMs: this.frozenMs,
-      totalMs: 3.000001,
-      changed,
-    };
+    const guest = kind === 'disk' ? life.guest.rebooted() : life.guest.copy();
+    this.#points.set(snapshotId, { guest, parent, owner: sandboxId });
+    life.changed = kind === 'disk' ? { ...changed, diskBytes: 0 } : UNCHANGED;
+    const [stoppedMs, frozenMs] = kind === 'disk' ? [0, 0] : [1.04999, this.frozenMs];
+    return { snapshotId, parent, takenAt: this.#nextInstant(), stoppedMs, frozenMs, totalMs: 3.000001, changed };
   }
 
   #inspect(sandboxId: SandboxId): InspectedSandbox {

@@ -12,6 +12,7 @@ import {
   type LifeId,
   type LifeSource,
   type PointManifest,
+  type ReadPoint,
   type SandboxId,
   type SandboxRecord,
   type SnapshotId,
@@ -83,6 +84,10 @@ export class FakeVault implements Vault {
     if (from.kind === 'image') {
       await cp(this.#path('images', from.digest), files.disk);
       await truncate(files.disk, from.diskBytes);
+    } else if (from.kind === 'disk') {
+      const point = this.#path('points', from.snapshotId);
+      if (!(await exists(point))) throw new AppError('snapshot_bad', `There is no point ${from.snapshotId}.`);
+      await cp(join(point, 'disk.img'), files.disk);
     } else {
       await cp(this.lifeFiles(from.lifeId).disk, files.disk);
     }
@@ -128,18 +133,22 @@ export class FakeVault implements Vault {
     this.#staged.set(snapshotId, lifeId);
   }
 
-  async commit(manifest: PointManifest, deviceState: Uint8Array): Promise<void> {
+  async commit(manifest: PointManifest, deviceState: Uint8Array | null): Promise<void> {
     await this.faults.at('vault.commit');
     const staged = this.#path('staging', manifest.snapshotId);
-    await writeFile(join(staged, 'device.state'), deviceState);
+    if ((manifest.deviceState === null) !== (deviceState === null)) {
+      throw new AppError('snapshot_failed', 'The manifest is not that of such a point.');
+    }
+    const captured = await readLife({ disk: join(staged, 'disk.img'), memory: join(staged, 'memory') });
+    if (deviceState === null) await rm(join(staged, 'memory'));
+    else await writeFile(join(staged, 'device.state'), deviceState);
     await writeFile(join(staged, 'manifest.json'), JSON.stringify(manifest));
     await rename(staged, this.#path('points', manifest.snapshotId));
     const lifeId = this.#staged.get(manifest.snapshotId);
     this.#staged.delete(manifest.snapshotId);
-    const point = this.#path('points', manifest.snapshotId);
-    if (lifeId !== undefined) {
-      this.#captured.set(lifeId, await readLife({ disk: join(point, 'disk.img'), memory: join(point, 'memory') }));
-    }
+    if (lifeId === undefined) return;
+    const memory = deviceState === null ? this.#captured.get(lifeId)?.memory : undefined;
+    this.#captured.set(lifeId, { ...captured, ...(memory === undefined ? {} : { memory }) });
   }
 
   async abandon(snapshotId: SnapshotId): Promise<void> {
@@ -151,11 +160,12 @@ export class FakeVault implements Vault {
     return (await readdir(this.#path('points'))) as SnapshotId[];
   }
 
-  async readPoint(snapshotId: SnapshotId): Promise<{ manifest: PointManifest; deviceState: Uint8Array }> {
+  async readPoint(snapshotId: SnapshotId): Promise<ReadPoint> {
     await this.faults.at('vault.readPoint');
     const point = this.#path('points', snapshotId);
     if (!(await exists(point))) throw new AppError('snapshot_bad', `There is no point ${snapshotId}.`);
     const manifest = JSON.parse(await readFile(join(point, 'manifest.json'), 'utf8')) as PointManifest;
+    if (manifest.deviceState === null) return { manifest, deviceState: null };
     const deviceState = await readFile(join(point, 'device.state'));
     const sha256 = createHash('sha256').update(deviceState).digest('hex');
     if (sha256 !== manifest.deviceState.sha256) {

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   type AppError,
+  kindOf,
   type LifeId,
   newId,
   type PointManifest,
@@ -122,6 +123,7 @@ export function vaultSuite(name: string, makeVault: () => Promise<VaultUnderTest
 
     lifeCases(() => vault);
     pointCases(() => vault);
+    diskPointCases(() => vault);
     forkCases(() => vault);
     reopenCases(
       () => vault,
@@ -235,7 +237,7 @@ function pointCases(vaultOf: () => Vault): void {
     expect(await vault.points()).toEqual([snapshotId]);
     const point = await vault.readPoint(snapshotId);
     expect(point.manifest).toEqual(manifest);
-    expect(Buffer.from(point.deviceState)).toEqual(DEVICE_STATE);
+    expect(Buffer.from(point.deviceState ?? [])).toEqual(DEVICE_STATE);
   });
 
   it('checks a point, also one that shares all with another, and refuses one that does not exist', async () => {
@@ -293,6 +295,57 @@ function pointCases(vaultOf: () => Vault): void {
   });
 }
 
+function diskPointCases(vaultOf: () => Vault): void {
+  it('keeps a point of the disk alone: no memory, no device state, and the disk of the instant', async () => {
+    const vault = vaultOf();
+    const source = await bootLife(vault);
+    await writeLife(vault, source, 'memory', 'lost');
+    const lifeId = await fork(vault, await takePoint(vault, source));
+    await writeLife(vault, lifeId, 'disk', 'then');
+    const snapshotId = await takeDiskPoint(vault, lifeId);
+    await writeLife(vault, lifeId, 'disk', 'late');
+    expect(await readLife(vault, lifeId, 'memory', 4)).toBe('lost');
+    const { manifest, deviceState } = await vault.readPoint(snapshotId);
+    expect([kindOf(manifest), deviceState]).toEqual(['disk', null]);
+    await vault.checkPoint(snapshotId);
+
+    const booted = newLife();
+    await vault.createLife(booted, { kind: 'disk', snapshotId, memoryBytes: SIZE.memoryMib * MIB });
+    expect(await readLife(vault, booted, 'disk', 4)).toBe('then');
+    expect(await readFile(vault.lifeFiles(booted).memory)).toEqual(Buffer.alloc(SIZE.memoryMib * MIB));
+    const point = await takePoint(vault, booted);
+    expect(await readLife(vault, await fork(vault, point), 'disk', 4)).toBe('then');
+  });
+
+  it('counts memory from the last point that holds some, and the disk from the last of either kind', async () => {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    await writeLife(vault, lifeId, 'memory', 'x'.repeat(MIB));
+    await takePoint(vault, lifeId);
+    await writeLife(vault, lifeId, 'memory', 'y'.repeat(4096));
+    await writeLife(vault, lifeId, 'disk', 'y'.repeat(4096));
+    await takeDiskPoint(vault, lifeId);
+    expect(await vault.changed(lifeId)).toEqual({ diskBytes: 0, memoryBytes: 4096 });
+  });
+
+  it('refuses a manifest that says otherwise, and boots from no point that is not there', async () => {
+    const vault = vaultOf();
+    const [snapshotId, memoryBytes] = [newSnapshot(), SIZE.memoryMib * MIB];
+    expect(await codeOf(vault.createLife(newLife(), { kind: 'disk', snapshotId, memoryBytes }))).toBe('snapshot_bad');
+    await vault.capture(await bootLife(vault), snapshotId);
+    expect(await codeOf(vault.commit(manifestFor(snapshotId), null))).toBe('snapshot_failed');
+    expect(await vault.points()).toEqual([]);
+  });
+}
+
+async function takeDiskPoint(vault: Vault, lifeId: LifeId): Promise<SnapshotId> {
+  const snapshotId = newSnapshot();
+  await vault.flush(lifeId);
+  await vault.capture(lifeId, snapshotId);
+  await vault.commit({ ...manifestFor(snapshotId), deviceState: null, frozen: false }, null);
+  return snapshotId;
+}
+
 function forkCases(vaultOf: () => Vault): void {
   it('isolates three forks of a point from each other, the source and the point', async () => {
     const vault = vaultOf();
@@ -328,7 +381,7 @@ function forkCases(vaultOf: () => Vault): void {
       await writeLife(vault, lifeId, 'memory', `round ${round}`);
       const state = Buffer.from(`state ${round}`);
       const snapshotId = await takePoint(vault, lifeId, state);
-      expect(Buffer.from((await vault.readPoint(snapshotId)).deviceState)).toEqual(state);
+      expect(Buffer.from((await vault.readPoint(snapshotId)).deviceState ?? [])).toEqual(state);
       lifeId = await fork(vault, snapshotId);
       expect(await readLife(vault, lifeId, 'memory', 7)).toBe(`round ${round}`);
     }

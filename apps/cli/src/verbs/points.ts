@@ -112,7 +112,11 @@ export function timeline(cli: Cli) {
         const sandbox = await resolveSandbox(reference, context);
         const all = await sandbox.timeline();
         const rows = all.snapshots.map((point) => rowOf(point, sandbox));
-        context.out.table(all, ['', 'ID', 'NAME', 'CAUSE', 'AGE', 'CHANGED', 'PARENT', 'KEPT', 'STATE', 'NOTE'], rows);
+        context.out.table(
+          all,
+          ['', 'ID', 'NAME', 'CAUSE', 'KIND', 'AGE', 'CHANGED', 'PARENT', 'KEPT', 'STATE', 'NOTE'],
+          rows,
+        );
         if (context.out.json) return;
         for (const { sandboxId, name, from } of all.forks) {
           context.out.line(inert(`${from} was forked to ${name ?? ''} ${sandboxId}`.replace('  ', ' ')));
@@ -183,7 +187,7 @@ function pastTime(text: string): PastTime {
 }
 
 function rowOf(point: Snapshot, { fields }: Sandbox): string[] {
-  const { id, name, cause, takenAt, changed, parent, pinned, note } = point;
+  const { id, name, cause, kind, degraded, takenAt, changed, parent, pinned, note } = point;
   const written = changed === null ? '-' : bytesText(changed.diskBytes + changed.memoryBytes);
   const kept = name !== null ? 'by name' : pinned ? 'pinned' : 'by policy';
   return [
@@ -191,6 +195,7 @@ function rowOf(point: Snapshot, { fields }: Sandbox): string[] {
     id,
     name ?? '-',
     cause,
+    degraded === null ? kind : `${kind}: ${degraded}`,
     ageText(takenAt),
     written,
     parent ?? '-',

@@ -64,6 +64,8 @@ interface SnapshotTable {
   name: string | null;
   note: string | null;
   cause: RecordedSnapshot['cause'];
+  kind: RecordedSnapshot['kind'];
+  degraded: ErrorCode | null;
   pinned: boolean;
   time_ms: number;
   parent: string | null;
@@ -603,6 +605,14 @@ export const MIGRATIONS: Record<string, Migration> = {
       await sql`
         create index snapshots_unchecked on snapshots (coalesce(checked_at, taken_at))
         where state = 'good'`.execute(db);
+    },
+  },
+  '0017_disk_points': {
+    async up(db) {
+      await sql`
+        alter table snapshots
+          add column kind text not null default 'memory' check (kind in ('memory', 'disk')),
+          add column degraded text`.execute(db);
     },
   },
 };

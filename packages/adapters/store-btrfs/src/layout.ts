@@ -5,7 +5,8 @@
  *     ballast                       space to fall back on when the vault is full
  *     images/<digest>/              read-only subvolume: disk.img
  *     lives/<lifeId>/               writable subvolume: disk.img, memory
- *     points/<snapshotId>/          read-only subvolume: disk.img, memory, device.state, manifest.json
+ *     points/<snapshotId>/          read-only subvolume: disk.img, memory, device.state, manifest.json;
+ *                                   of kind `disk`: disk.img, manifest.json
  *     sandboxes/<sandboxId>.json    records
  *
  * A thing in the making has the prefix `.staged-` beside its final place: a read-only subvolume can be renamed within

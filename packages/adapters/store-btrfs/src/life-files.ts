@@ -8,7 +8,7 @@ import { AppError, type LifeId, type LifeSource, unreachable } from '@space/core
 import { snapshotSubvolume } from './btrfs.ts';
 import { removeSubvolume } from './cleanup.ts';
 import { errnoOf } from './failures.ts';
-import { DISK, type Layout, MEMORY, VMM_FILE_MODE } from './layout.ts';
+import { DEVICE_STATE, DISK, type Layout, MANIFEST, MEMORY, VMM_FILE_MODE } from './layout.ts';
 
 /** Throws `name_taken` when the life exists, and `snapshot_bad` or `not_found` when the source does not. */
 export async function makeLife(layout: Layout, lifeId: LifeId, from: LifeSource): Promise<void> {
@@ -41,6 +41,7 @@ export async function memoryBytesOf(layout: Layout, from: LifeSource): Promise<n
 function sourceMissing(from: LifeSource, cause: unknown): AppError {
   switch (from.kind) {
     case 'point':
+    case 'disk':
       return new AppError('snapshot_bad', `There is no snapshot ${from.snapshotId}.`, { cause });
     case 'image':
       return new AppError('not_found', `The vault has no image ${from.digest}.`, { cause });
@@ -58,18 +59,32 @@ async function makeBootable(
   from: Exclude<LifeSource, { kind: 'point' }>,
 ): Promise<void> {
   const staged = layout.staged('lives', lifeId);
-  const source = from.kind === 'image' ? layout.place('images', from.digest) : layout.place('lives', from.lifeId);
+  const source = sourceOf(layout, from);
   // A snapshot shares the whole tree; cloning the file would copy one reference per extent.
   await snapshotSubvolume(source, staged);
   await cleanUpOnFailure(staged, async () => {
     if (from.kind === 'image') await growDisk(join(staged, DISK), from);
-    // The memory of a crashed life is its VMM's; only the folder is ours.
+    // The memory of a crashed life is its VMM's; only the folder is ours. A point's files say what the life is not made of.
+    for (const file of [DEVICE_STATE, MANIFEST]) await rm(join(staged, file), { force: true });
     await rm(join(staged, MEMORY), { force: true });
     await writeFile(join(staged, MEMORY), '', { mode: VMM_FILE_MODE, flag: 'wx' });
     await truncate(join(staged, MEMORY), from.memoryBytes);
     // Fails with ENOTEMPTY over an existing life, which always holds a disk.
     await rename(staged, layout.place('lives', lifeId));
   });
+}
+
+function sourceOf(layout: Layout, from: Exclude<LifeSource, { kind: 'point' }>): string {
+  switch (from.kind) {
+    case 'image':
+      return layout.place('images', from.digest);
+    case 'crashed':
+      return layout.place('lives', from.lifeId);
+    case 'disk':
+      return layout.place('points', from.snapshotId);
+    default:
+      return unreachable(from);
+  }
 }
 
 async function cleanUpOnFailure(subvolume: string, work: () => Promise<void>): Promise<void> {

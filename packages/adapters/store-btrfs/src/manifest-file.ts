@@ -24,33 +24,38 @@ const size: z.ZodType<Size> = z.strictObject({
   diskMib: z.int().positive(),
 });
 
-const manifest: z.ZodType<PointManifest> = z.strictObject({
-  format: z.literal(MANIFEST_FORMAT),
-  snapshotId: id('snapshot'),
-  owner: z.discriminatedUnion('kind', [
-    z.strictObject({
-      kind: z.literal('sandbox'),
-      sandboxId: id('sandbox'),
-      lifeId: id('life'),
-      generation: count,
+const manifest: z.ZodType<PointManifest> = z
+  .strictObject({
+    format: z.literal(MANIFEST_FORMAT),
+    snapshotId: id('snapshot'),
+    owner: z.discriminatedUnion('kind', [
+      z.strictObject({
+        kind: z.literal('sandbox'),
+        sandboxId: id('sandbox'),
+        lifeId: id('life'),
+        generation: count,
+      }),
+      z.strictObject({ kind: z.literal('ready'), template: z.string(), imageDigest: z.string() }),
+    ]),
+    parent: id('snapshot').nullable(),
+    size,
+    machine: z.strictObject({
+      runtime: z.string(),
+      vmmBuild: z.string(),
+      machine: z.string(),
+      cpuModel: z.string(),
+      accelerator: z.string(),
+      kernelDigest: z.string(),
+      initramfsDigest: z.string(),
     }),
-    z.strictObject({ kind: z.literal('ready'), template: z.string(), imageDigest: z.string() }),
-  ]),
-  parent: id('snapshot').nullable(),
-  size,
-  machine: z.strictObject({
-    runtime: z.string(),
-    vmmBuild: z.string(),
-    machine: z.string(),
-    cpuModel: z.string(),
-    accelerator: z.string(),
-    kernelDigest: z.string(),
-    initramfsDigest: z.string(),
-  }),
-  deviceState: z.strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/), sizeBytes: count }),
-  frozen: z.literal(true),
-  takenAt: z.iso.datetime({ offset: true }),
-});
+    deviceState: z.strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/), sizeBytes: count }).nullable(),
+    frozen: z.boolean(),
+    takenAt: z.iso.datetime({ offset: true }),
+  })
+  .refine(
+    ({ deviceState, frozen }) => frozen === (deviceState !== null),
+    'its user processes must be frozen where memory is kept',
+  );
 
 const record: z.ZodType<SandboxRecord> = z.strictObject({
   format: z.literal(MANIFEST_FORMAT),

@@ -1,12 +1,13 @@
 /**
  * What makes a subvolume a point: a manifest of a known format, a device state with the digest that the manifest names,
- * and a disk and memory of the lengths that it names. Checked before a point gets its name and at each use. The bytes of disk and
- * memory themselves are guarded by Btrfs's checksums: a damaged block is an I/O error when it is read.
+ * and a disk and memory of the lengths that it names; a point of kind `disk` has no device state and no memory. Checked before
+ * a point gets its name and at each use. The bytes of disk and memory themselves are guarded by Btrfs's checksums: a damaged
+ * block is an I/O error when it is read.
  */
 import { createHash } from 'node:crypto';
-import { readFile, stat } from 'node:fs/promises';
+import { readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError, type PointManifest } from '@space/core';
+import { AppError, kindOf, type PointManifest, type ReadPoint } from '@space/core';
 import { writeSynced } from './durable.ts';
 import { errnoOf } from './failures.ts';
 import { DEVICE_STATE, DISK, MANIFEST, MEMORY } from './layout.ts';
@@ -21,12 +22,7 @@ const MAX_MANIFEST_BYTES = BYTES_PER_MIB;
 /** Errors of a point that lacks something, or whose blocks do not match their checksums. */
 const DAMAGE: readonly string[] = ['ENOENT', 'ENOTDIR', 'EISDIR', 'EIO'];
 
-export interface ReadPoint {
-  readonly manifest: PointManifest;
-  readonly deviceState: Uint8Array;
-}
-
-/** Puts both files into the staged folder, durably; `snapshot_failed` if a later `readPointFiles` would refuse them. */
+/** Puts the files into the staged folder, durably; `snapshot_failed` if a later `readPointFiles` would refuse them. */
 export async function writePointFiles(folder: string, point: ReadPoint, step: StepHook): Promise<void> {
   const { manifest, deviceState } = point;
   const text = JSON.stringify(manifest, null, 2);
@@ -39,11 +35,15 @@ export async function writePointFiles(folder: string, point: ReadPoint, step: St
       cause: thrown,
     });
   }
-  // Side by side, so that the file system writes its log once for both.
-  await Promise.all([
-    writeSynced(join(folder, DEVICE_STATE), deviceState),
-    writeSynced(join(folder, MANIFEST), `${text}\n`),
-  ]);
+  const writeManifest = () => writeSynced(join(folder, MANIFEST), `${text}\n`);
+  if (deviceState === null) {
+    // Those of the life: its memory as it went on, and the state that it had started from.
+    for (const file of [MEMORY, DEVICE_STATE]) await rm(join(folder, file), { force: true });
+    await writeManifest();
+  } else {
+    // Side by side, so that the file system writes its log once for both.
+    await Promise.all([writeSynced(join(folder, DEVICE_STATE), deviceState), writeManifest()]);
+  }
   await step('files_written');
 }
 
@@ -52,7 +52,8 @@ export async function readPointFiles(folder: string, snapshotId: string): Promis
   return orBad(snapshotId, async () => {
     const manifest = parseManifest((await readBounded(join(folder, MANIFEST), MAX_MANIFEST_BYTES)).toString('utf8'));
     if (manifest.snapshotId !== snapshotId) throw new Error(`its manifest is that of ${manifest.snapshotId}`);
-    const deviceState = await readBounded(join(folder, DEVICE_STATE), MAX_DEVICE_STATE_BYTES);
+    const deviceState =
+      kindOf(manifest) === 'disk' ? null : await readBounded(join(folder, DEVICE_STATE), MAX_DEVICE_STATE_BYTES);
     checkDeviceState(manifest, deviceState);
     await checkLengths(folder, manifest);
     return { manifest, deviceState };
@@ -61,9 +62,9 @@ export async function readPointFiles(folder: string, snapshotId: string): Promis
 
 /** Disk and memory read through, too. */
 export async function checkPointFiles(folder: string, snapshotId: string, reader: ReadThrough): Promise<void> {
-  await readPointFiles(folder, snapshotId);
+  const { manifest } = await readPointFiles(folder, snapshotId);
   await orBad(snapshotId, async () => {
-    for (const file of [MEMORY, DISK]) await reader.check(join(folder, file));
+    for (const file of kindOf(manifest) === 'disk' ? [DISK] : [MEMORY, DISK]) await reader.check(join(folder, file));
   });
 }
 
@@ -91,7 +92,11 @@ async function readBounded(path: string, maxBytes: number): Promise<Buffer> {
   return await readFile(path);
 }
 
-function checkDeviceState({ deviceState: named }: PointManifest, deviceState: Uint8Array): void {
+function checkDeviceState({ deviceState: named }: PointManifest, deviceState: Uint8Array | null): void {
+  if (named === null || deviceState === null) {
+    if (named === deviceState) return;
+    throw new Error('its device state is there where the manifest names none, or the other way round');
+  }
   if (deviceState.byteLength !== named.sizeBytes) {
     throw new Error(`its device state has ${deviceState.byteLength} bytes where the manifest says ${named.sizeBytes}`);
   }
@@ -99,8 +104,12 @@ function checkDeviceState({ deviceState: named }: PointManifest, deviceState: Ui
   if (sha256 !== named.sha256) throw new Error('its device state does not have the digest that the manifest says');
 }
 
-async function checkLengths(folder: string, { size }: PointManifest): Promise<void> {
-  const expected = { [DISK]: size.diskMib * BYTES_PER_MIB, [MEMORY]: size.memoryMib * BYTES_PER_MIB };
+async function checkLengths(folder: string, manifest: PointManifest): Promise<void> {
+  const { size } = manifest;
+  const expected = {
+    [DISK]: size.diskMib * BYTES_PER_MIB,
+    ...(kindOf(manifest) === 'disk' ? {} : { [MEMORY]: size.memoryMib * BYTES_PER_MIB }),
+  };
   for (const [file, sizeBytes] of Object.entries(expected)) {
     const found = (await stat(join(folder, file))).size;
     if (found !== sizeBytes) throw new Error(`${file} has ${found} bytes where the manifest says ${sizeBytes}`);

@@ -15,6 +15,7 @@ import {
   type LifeSource,
   type PointManifest,
   parseId,
+  type ReadPoint,
   type SandboxId,
   type SandboxRecord,
   type SnapshotId,
@@ -168,19 +169,19 @@ export class BtrfsVault implements Vault {
   }
 
   capture(lifeId: LifeId, snapshotId: SnapshotId): Promise<void> {
-    // The VM stands still: one operation on a thread of its own, and nothing else.
+    // The VM may stand still: one operation on a thread of its own, and nothing else.
     return this.#run(`capturing ${snapshotId}`, () =>
       snapshotSubvolume(this.#layout.place('lives', lifeId), this.#layout.staged('points', snapshotId)),
     );
   }
 
-  commit(manifest: PointManifest, deviceState: Uint8Array, { ending = false } = {}): Promise<void> {
+  commit(manifest: PointManifest, deviceState: Uint8Array | null, { ending = false } = {}): Promise<void> {
     const doing = `committing the snapshot ${manifest.snapshotId}`;
     const staged = this.#layout.staged('points', manifest.snapshotId);
     return this.#run(doing, async () => {
       await this.#step('captured');
       // A life that ends gives its share back, which is more than its point takes.
-      if (!ending) await this.#reserve.require(doing, deviceState.byteLength);
+      if (!ending) await this.#reserve.require(doing, deviceState?.byteLength);
       await SLOW_LANE.run(async () => {
         await withBallast(this.#layout, () => writePointFiles(staged, { manifest, deviceState }, this.#step));
         await setReadOnly(staged);
@@ -203,7 +204,7 @@ export class BtrfsVault implements Vault {
     return this.#run('listing the snapshots', () => this.#list('points', 'snapshot'));
   }
 
-  readPoint(snapshotId: SnapshotId): Promise<{ readonly manifest: PointManifest; readonly deviceState: Uint8Array }> {
+  readPoint(snapshotId: SnapshotId): Promise<ReadPoint> {
     return this.#run(`reading the snapshot ${snapshotId}`, () =>
       readPointFiles(this.#layout.place('points', snapshotId), snapshotId),
     );

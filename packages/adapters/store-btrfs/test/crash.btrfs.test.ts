@@ -24,7 +24,7 @@ describe('a daemon killed in a commit', () => {
     const points = await vault.points();
     if (step === 'durable') expect(points).toHaveLength(1);
     for (const snapshotId of points) {
-      expect(Buffer.from((await vault.readPoint(snapshotId)).deviceState)).toEqual(deviceState);
+      expect(Buffer.from((await vault.readPoint(snapshotId)).deviceState ?? [])).toEqual(deviceState);
       await vault.createLife(newLife(), { kind: 'point', snapshotId });
     }
     const [lifeId] = await vault.lives();

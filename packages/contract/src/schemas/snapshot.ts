@@ -28,6 +28,19 @@ export const snapshot = z
         'What it was taken for; `rewind`: it holds the state that a rewind left; `rolling`: by the schedule; ' +
         '`checkpoint`: at the end of a command that was marked so.',
     }),
+    kind: z.enum(['memory', 'disk']).meta({
+      description:
+        '`memory`: disk and memory; its programs run on. `disk`: the disk alone, as a power cut would leave it: a rewind to it, ' +
+        'or a fork or sandbox from it, boots, and no program of it runs on.',
+    }),
+    degraded: z
+      .enum(PROBLEM_CODES)
+      .nullable()
+      .meta({
+        description:
+          'Why the schedule took one of kind `disk` in place of one with memory, which it tries again later: `over_budget`, ' +
+          'say, when that would have stopped the guest for longer than its budget. Null: it did not.',
+      }),
     pinned: z.boolean().meta({
       description:
         'A pinned one stays until it is deleted, or its sandbox is. One that was asked for is pinned at first.',

@@ -6,6 +6,7 @@
 import type { Changed } from '../cadence.ts';
 import type { LifeId, ProcessId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
 import type { Real } from '../lifecycle.ts';
+import type { SnapshotKind } from '../manifest.ts';
 import type { Size, SizeLimits } from '../size.ts';
 import type {
   GuestCommand,
@@ -118,6 +119,8 @@ export interface StartOrder extends Order {
 
 export interface CaptureOrder extends Order {
   readonly snapshotId: SnapshotId;
+  /** Of a snapshot; absent: `memory`. For one of kind `disk` nothing in the guest stands still, and its agent is not asked. */
+  readonly kind?: SnapshotKind;
   /** Of a snapshot: when user processes would stand still for longer, none is taken (`over_budget`). */
   readonly budgetMs?: number;
 }

@@ -35,18 +35,26 @@ export interface Vault {
   /** Idempotent. The VM must be proved dead. */
   deleteLife(lifeId: LifeId): Promise<void>;
 
-  /** Stages the life's present disk and memory as a point. The VM must stand still; it may go on right after. */
+  /**
+   * Stages the life's present disk and memory as a point. For its memory to be kept the VM must stand still, and may go on right
+   * after; its disk is of one instant also while it runs.
+   */
   capture(lifeId: LifeId, snapshotId: SnapshotId): Promise<void>;
   /**
    * Completes a staged point. When it returns, the point is durable. Throws `insufficient_space` when what the running lives
-   * may still write would not fit beside it; with `ending`, the life is not among them.
+   * may still write would not fit beside it; with `ending`, the life is not among them. Without a device state its memory is
+   * dropped.
    */
-  commit(manifest: PointManifest, deviceState: Uint8Array, options?: { readonly ending?: boolean }): Promise<void>;
+  commit(
+    manifest: PointManifest,
+    deviceState: Uint8Array | null,
+    options?: { readonly ending?: boolean },
+  ): Promise<void>;
   /** Drops a staged point. Idempotent. */
   abandon(snapshotId: SnapshotId): Promise<void>;
   points(): Promise<readonly SnapshotId[]>;
   /** The manifest and device state, digests verified; throws `snapshot_bad` with the reason. */
-  readPoint(snapshotId: SnapshotId): Promise<{ readonly manifest: PointManifest; readonly deviceState: Uint8Array }>;
+  readPoint(snapshotId: SnapshotId): Promise<ReadPoint>;
   /**
    * Reads the point through, disk and memory too, at a pace that others do not feel (minutes); what it shares with points that
    * were read within the last hours is not read again. Throws `snapshot_bad` with the reason.
@@ -67,8 +75,17 @@ export interface Vault {
   close(): Promise<void>;
 }
 
+export interface ReadPoint {
+  readonly manifest: PointManifest;
+  /** Null: the point is of kind `disk`. */
+  readonly deviceState: Uint8Array | null;
+}
+
 export type LifeSource =
+  /** Its disk and memory: for a restore. Of a point of kind `memory`. */
   | { readonly kind: 'point'; readonly snapshotId: SnapshotId }
+  /** The disk of a point, and empty memory: for a boot. */
+  | { readonly kind: 'disk'; readonly snapshotId: SnapshotId; readonly memoryBytes: number }
   /** The disk of an image, grown to `diskBytes`, and empty memory: for a boot. */
   | { readonly kind: 'image'; readonly digest: string; readonly diskBytes: number; readonly memoryBytes: number }
   /** The disk of another life whose VM is dead, and empty memory: for a boot after a crash. */
