@@ -1,7 +1,7 @@
 /**
- * The part of the records that says who did what. A record is appended and never changed. The one of a call that begins an
- * operation is written in the transaction that begins it, and its outcome is that of the operation; any other call is
- * recorded with its outcome when it has ended. Nothing of a tenant's content is in it.
+ * The part of the records that says who did what. A call that changes something is recorded before it does anything, and its
+ * record is completed once: by the transaction that begins its operation, whose outcome is then its own, or when it has
+ * ended. One that its process left behind is completed as `unknown`. Nothing of a tenant's content is in it.
  */
 import type { Action, ApiKeyId, AuditId, ErrorCode, OperationId, OrganisationId, ProjectId } from '@space/core';
 import type { Page, PageRequest } from './records.ts';
@@ -22,21 +22,28 @@ export interface Asker {
 export interface NewAuditRecord extends Asker {
   /** Id or name of what it was done to; null when there is none. */
   readonly target: string | null;
-  readonly outcome: 'ok' | ErrorCode;
+  /** Null: it has only begun. */
+  readonly outcome: AuditOutcome | null;
   readonly at: Date;
 }
+
+export type AuditOutcome = 'ok' | ErrorCode;
 
 export interface RecordedAudit extends Asker {
   readonly target: string | null;
   readonly operationId: OperationId | null;
-  /** `running`, `superseded`, `interrupted`: of an operation. */
-  readonly outcome: 'ok' | 'running' | 'superseded' | 'interrupted' | ErrorCode;
+  /** `superseded`, `interrupted`: of an operation. `unknown`: its process died before it told. */
+  readonly outcome: AuditOutcome | 'running' | 'unknown' | 'superseded' | 'interrupted';
   readonly at: Date;
 }
 
 export interface AuditRecords {
   /** One per request: another one of the same request changes nothing. */
   append(record: NewAuditRecord): Promise<void>;
+  /** How a call that had begun has ended; nothing happens when it began an operation. A target that was known stays. */
+  complete(id: AuditId, end: { readonly target: string | null; readonly outcome: AuditOutcome }): Promise<void>;
+  /** Those that began before the time, no operation and have no end, but these: how they ended is not known. */
+  closeLeft(before: Date, underWay: readonly AuditId[]): Promise<void>;
   /** Newest first. */
   list(page: PageRequest & { readonly organisationId: OrganisationId }): Promise<Page<RecordedAudit>>;
   dropBefore(time: Date): Promise<void>;

@@ -1,6 +1,9 @@
-/** Records what callers do, and what they were not allowed to do. */
+/**
+ * Records what callers do, before they do it, and what they were not allowed to do. A call that cannot be recorded is not
+ * carried out. That its end could not be recorded is logged: a later round completes it as `unknown`.
+ */
 import type { Caller, Route, RouteName } from '@space/contract';
-import { ACTIONS, asAppError, newId } from '@space/core';
+import { ACTIONS, type AuditId, asAppError, newId } from '@space/core';
 import type { Asker } from './audit-records.ts';
 import type { ControlPorts } from './ports.ts';
 import { retryUnavailable } from './retry.ts';
@@ -8,8 +11,12 @@ import { retryUnavailable } from './retry.ts';
 const KEPT_MS = 400 * 24 * 60 * 60 * 1000;
 const MAX_TARGET_LENGTH = 64;
 
+/** How a call ended. */
+export type CallEnd = { readonly result?: unknown } | { readonly thrown: unknown };
+
 export class Audit {
   readonly #ports: ControlPorts;
+  readonly #underWay = new Set<AuditId>();
 
   constructor(ports: ControlPorts) {
     this.#ports = ports;
@@ -23,28 +30,52 @@ export class Audit {
     return { auditId, requestId, apiKeyId, organisationId, projectId: inProject, action, call: name };
   }
 
-  /** Of a call that began no operation. That it could not be recorded is logged; the call is over. */
-  async ended(
-    asker: Asker,
-    route: Route,
-    input: unknown,
-    end: { readonly result?: unknown; readonly thrown?: unknown },
-  ) {
-    const failure = 'thrown' in end ? asAppError(end.thrown) : null;
-    // What only reads is recorded when it was not allowed.
-    if (route.method === 'GET' && failure?.code !== 'forbidden') return;
-    const at = new Date(this.#ports.clock.now());
-    const target = idIn(input) ?? idIn(end.result);
-    const record = { ...asker, target, outcome: failure?.code ?? ('ok' as const), at };
+  /** Before a call that is allowed does anything. What only reads is recorded when it was not allowed. */
+  async begin(asker: Asker, route: Route, input: unknown): Promise<void> {
+    if (route.method === 'GET') return;
+    this.#underWay.add(asker.auditId);
     try {
+      const record = { ...asker, target: idIn(input), outcome: null, at: this.#now() };
       await retryUnavailable(() => this.#ports.records.audit.append(record));
-    } catch (err) {
-      this.#ports.logger.error({ ...record, err }, 'a call could not be recorded in the audit');
+    } catch (error) {
+      this.#underWay.delete(asker.auditId);
+      throw error;
     }
+  }
+
+  /** Of a call that had begun, or never did. */
+  async end(asker: Asker, route: Route, input: unknown, end: CallEnd): Promise<void> {
+    const { audit } = this.#ports.records;
+    const outcome = 'thrown' in end ? asAppError(end.thrown).code : 'ok';
+    const target = idIn(input) ?? ('result' in end ? idIn(end.result) : null);
+    try {
+      if (this.#underWay.has(asker.auditId)) {
+        await retryUnavailable(() => audit.complete(asker.auditId, { target, outcome }));
+      } else if (route.method !== 'GET' || outcome === 'forbidden') {
+        await retryUnavailable(() => audit.append({ ...asker, target, outcome, at: this.#now() }));
+      }
+    } catch (err) {
+      this.#ports.logger.error(
+        { ...asker, target, outcome, err },
+        'the end of a call could not be recorded in the audit',
+      );
+    } finally {
+      this.#underWay.delete(asker.auditId);
+    }
+  }
+
+  /** Completes what an earlier process, or a database that was away, left open. */
+  async closeLeft(): Promise<void> {
+    const before = this.#now();
+    await this.#ports.records.audit.closeLeft(before, [...this.#underWay]);
   }
 
   async dropOld(): Promise<void> {
     await this.#ports.records.audit.dropBefore(new Date(this.#ports.clock.now() - KEPT_MS));
+  }
+
+  #now(): Date {
+    return new Date(this.#ports.clock.now());
   }
 }
 

@@ -130,6 +130,7 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
   const watch = new Watch(ports, reconciler, driver, {
     async dropOld() {
       await calls.dropOld();
+      await audit.closeLeft();
       await audit.dropOld();
       await events.dropOld();
       await ports.records.history.dropUnasked(new Date(ports.clock.now() - UNASKED_KEPT_MS));
@@ -234,7 +235,11 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
     },
     authenticate: (apiKey, project) => identify(ports.records, apiKey, project),
     pauseUnasked: (id) => sandboxes.pauseUnasked(id),
-    start: () => watch.start(),
+    start: async () => {
+      const report = await watch.start();
+      await audit.closeLeft();
+      return report;
+    },
     close: async () => {
       keys.close();
       sharesInUse.close();

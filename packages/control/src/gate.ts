@@ -1,7 +1,7 @@
 /**
  * The gate: every call of every route with an action passes it, since it is built from the route table. It decides whether
- * the caller may do the action, answers a call that was made before (see `idempotency.ts`), records what was done, and ends
- * the call when its key is revoked.
+ * the caller may do the action, records that it is done before it is, answers a call that was made before (see
+ * `idempotency.ts`), and ends the call when its key is revoked.
  */
 import {
   type Caller,
@@ -23,7 +23,7 @@ import {
   type Resource,
   unreachable,
 } from '@space/core';
-import type { Audit } from './audit.ts';
+import type { Audit, CallEnd } from './audit.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { GrantWatch } from './grant-watch.ts';
 import type { IdempotentCalls } from './idempotency.ts';
@@ -92,14 +92,14 @@ export class Gate {
     return async (caller: Caller, ...rest: unknown[]) => {
       const passage = this.#enter(name, caller, rest[0]);
       try {
-        passage.check();
+        await passage.begin();
         const { inner } = passage;
         const work = async (callSeed?: string) => useCase({ ...inner, callSeed }, ...rest);
         const result = await (takesIdempotencyKey(route) ? this.#calls.once(name, inner, rest[0], work) : work());
-        await passage.record({ result });
+        await passage.end({ result });
         return result;
       } catch (thrown) {
-        await passage.record({ thrown });
+        await passage.end({ thrown });
         throw thrown;
       } finally {
         passage.leave();
@@ -113,26 +113,19 @@ export class Gate {
     if (action === undefined) throw new Error(`the route ${name} has no action`);
     const { signal, leave } = this.#keys.enter(caller.principal.apiKeyId);
     const asker = this.#audit.askerOf(caller, name, action);
-    let recorded = false;
-    const inner: GatedCaller = {
-      ...caller,
-      asker,
-      signal: AbortSignal.any([caller.signal, signal]),
-      onOperation: (id) => {
-        // It was recorded together with the operation.
-        recorded = true;
-        caller.onOperation?.(id);
-      },
-    };
+    let ended = false;
     return {
-      inner,
+      inner: { ...caller, asker, signal: AbortSignal.any([caller.signal, signal]) },
       revoked: signal,
-      check: () => checkAllowed(caller, action),
+      begin: () => {
+        checkAllowed(caller, action);
+        return this.#audit.begin(asker, route, input);
+      },
       leave,
-      record: async (end) => {
-        if (recorded) return;
-        recorded = true;
-        await this.#audit.ended(asker, route, input, end);
+      end: async (end) => {
+        if (ended) return;
+        ended = true;
+        await this.#audit.end(asker, route, input, end);
       },
     };
   }
@@ -144,13 +137,13 @@ export class Gate {
     held: (opened: T, passage: Passage) => T,
   ): Promise<T> {
     try {
-      passage.check();
+      await passage.begin();
       const opened = held(await open(passage.inner), passage);
-      await passage.record({});
+      await passage.end({});
       return opened;
     } catch (thrown) {
       passage.leave();
-      await passage.record({ thrown });
+      await passage.end({ thrown });
       throw thrown;
     }
   }
@@ -159,28 +152,31 @@ export class Gate {
   #stream<T>(enter: () => Passage, start: (caller: GatedCaller) => AsyncIterable<T>): AsyncIterable<T> {
     return {
       [Symbol.asyncIterator]: () => {
-        const { inner, revoked, check, record, leave } = enter();
+        const { inner, revoked, begin, end, leave } = enter();
         let iterator: AsyncIterator<T> | undefined;
+        let left = false;
         return {
           async next() {
             try {
               if (iterator === undefined) {
-                check();
+                await begin();
+                if (left) throw new AppError('link_lost', 'The caller left before it began.');
                 iterator = start(inner)[Symbol.asyncIterator]();
               }
               const item = await iterator.next();
               if (item.done && revoked.aborted) throw revoked.reason;
               // It has begun, and may last for weeks: that is recorded now.
-              await record({});
+              await end({});
               if (item.done) leave();
               return item;
             } catch (thrown) {
               leave();
-              await record({ thrown });
+              await end({ thrown });
               throw revoked.aborted ? revoked.reason : thrown;
             }
           },
           async return() {
+            left = true;
             leave();
             await iterator?.return?.();
             return { done: true, value: undefined };
@@ -204,9 +200,10 @@ interface Passage {
   readonly inner: GatedCaller;
   /** Aborts when the key of the caller is revoked. */
   readonly revoked: AbortSignal;
-  check(): void;
-  /** For the audit, how it went; what was recorded already is not recorded again. */
-  record(end: { readonly result?: unknown; readonly thrown?: unknown }): Promise<void>;
+  /** Throws when it is not allowed; else it is in the audit, and may be carried out. */
+  begin(): Promise<void>;
+  /** For the audit, how it went; only the first end counts. */
+  end(end: CallEnd): Promise<void>;
   /** Must be called when the call has ended. */
   leave(): void;
 }

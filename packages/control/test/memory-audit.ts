@@ -1,6 +1,6 @@
 /** The audit in memory, for tests. */
-import type { OperationId, OrganisationId } from '@space/core';
-import type { AuditRecords, NewAuditRecord, RecordedAudit } from '../src/audit-records.ts';
+import type { AuditId, OperationId, OrganisationId } from '@space/core';
+import type { AuditOutcome, AuditRecords, NewAuditRecord, RecordedAudit } from '../src/audit-records.ts';
 import { paginate } from '../src/page.ts';
 import type { PageRequest, RecordedOperation } from '../src/records.ts';
 
@@ -16,12 +16,33 @@ export class MemoryAudit implements AuditRecords {
 
   async append(record: NewAuditRecord) {
     await this.#turn();
-    this.put({ ...record, operationId: null });
+    const { outcome } = record;
+    if (!this.#records.has(record.requestId)) {
+      this.#records.set(record.requestId, { ...record, outcome: outcome ?? 'running', operationId: null });
+    }
   }
 
-  /** In the turn of a change that it belongs to. */
+  async complete(id: AuditId, { target, outcome }: { target: string | null; outcome: AuditOutcome }) {
+    await this.#turn();
+    for (const [key, record] of this.#records) {
+      if (record.auditId !== id || record.operationId !== null) continue;
+      this.#records.set(key, { ...record, target: record.target ?? target, outcome });
+    }
+  }
+
+  async closeLeft(before: Date, underWay: readonly AuditId[]) {
+    await this.#turn();
+    for (const [key, record] of this.#records) {
+      if (!isOpen(record) || record.at >= before || underWay.includes(record.auditId)) continue;
+      this.#records.set(key, { ...record, outcome: 'unknown' });
+    }
+  }
+
+  /** In the turn of the operation that the call begins. */
   put(record: RecordedAudit): void {
-    if (!this.#records.has(record.requestId)) this.#records.set(record.requestId, record);
+    const begun = this.#records.get(record.requestId);
+    if (begun === undefined) this.#records.set(record.requestId, record);
+    else if (isOpen(begun)) this.#records.set(record.requestId, { ...record, auditId: begun.auditId, at: begun.at });
   }
 
   async list(page: PageRequest & { readonly organisationId: OrganisationId }) {
@@ -41,4 +62,8 @@ export class MemoryAudit implements AuditRecords {
     const operation = this.#operationOf(operationId);
     return operation?.outcome === 'failed' ? (operation.errorCode ?? 'internal') : (operation?.outcome ?? 'running');
   }
+}
+
+function isOpen({ operationId, outcome }: RecordedAudit): boolean {
+  return operationId === null && outcome === 'running';
 }

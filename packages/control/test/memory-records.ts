@@ -42,7 +42,8 @@ import { MemoryShares } from './memory-shares.ts';
 import { MemoryTenants } from './memory-tenants.ts';
 
 export class MemoryRecords implements Records {
-  failing = false;
+  /** An error: each call throws that instead. */
+  failing: boolean | Error = false;
   readonly #sandboxes = new Map<string, RecordedSandbox>();
   readonly #snapshots = new Map<string, RecordedSnapshot>();
   readonly #operations = new Map<string, RecordedOperation>();
@@ -336,6 +337,7 @@ export class MemoryRecords implements Records {
   /** Gives way once, as a call to a database does, so that races show. */
   async #turn(): Promise<void> {
     await Promise.resolve();
+    if (this.failing instanceof Error) throw this.failing;
     if (this.failing) throw new AppError('unavailable', 'The database does not answer.');
   }
 

@@ -495,6 +495,41 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       expect(await list()).toEqual([]);
     });
 
+    it('records a call before its end, whoever tells that: itself, its operation, or the next process', async () => {
+      const list = async () =>
+        (await records.audit.list({ organisationId: DEFAULT_ORGANISATION, limit: 10 })).items.map(
+          ({ requestId, operationId, outcome, target }) => ({ requestId, operationId, outcome, target }),
+        );
+      const [ends, operates, dies, works] = ['req_a', 'req_b', 'req_c', 'req_d'].map(asker) as [
+        Asker,
+        Asker,
+        Asker,
+        Asker,
+      ];
+      for (const by of [ends, operates, dies, works]) {
+        await records.audit.append({ ...by, target: null, outcome: null, at: tick() });
+      }
+      expect((await list()).map(({ outcome }) => outcome)).toEqual(Array(4).fill('running'));
+      await records.audit.complete(ends.auditId, { target: 'what', outcome: 'ok' });
+      const sandbox = await running();
+      const begun = sure(await records.beginOperation(beginOf(sandbox, 'pause', { by: operates })));
+      // What the operation tells is not told again.
+      await records.audit.complete(operates.auditId, { target: 'other', outcome: 'internal' });
+      await records.audit.closeLeft(tick(), [works.auditId]);
+      const expected = [
+        { requestId: 'req_d', operationId: null, outcome: 'running', target: null },
+        { requestId: 'req_c', operationId: null, outcome: 'unknown', target: null },
+        { requestId: 'req_b', operationId: begun.operationId, outcome: 'running', target: sandbox.id },
+        { requestId: 'req_a', operationId: null, outcome: 'ok', target: 'what' },
+      ];
+      expect(await list()).toEqual(expected);
+      // One that was taken for dead and was not tells its end all the same.
+      await records.audit.complete(dies.auditId, { target: 'it', outcome: 'ok' });
+      expect((await list())[1]).toEqual({ requestId: 'req_c', operationId: null, outcome: 'ok', target: 'it' });
+      await records.audit.closeLeft(new Date(0), []);
+      expect((await list())[0]).toEqual(expected[0]);
+    });
+
     describe('limits of an organisation', () => {
       const limited = (limits: Partial<Limits>) =>
         records.tenants.setLimits(DEFAULT_ORGANISATION, { ...NO_LIMITS, ...limits });

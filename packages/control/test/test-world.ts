@@ -22,6 +22,7 @@ const ignore = () => undefined;
 const silent: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
 
 let seed = 1;
+let requests = 1;
 
 export class World {
   readonly node: FakeNode;
@@ -138,7 +139,7 @@ function adminOf(organisationId: OrganisationId, chance: Chance): Principal {
 }
 
 function callerOf(principal: Principal, projectId: ProjectId, signal: AbortSignal): Caller {
-  return { principal, projectId, requestId: 'req', signal };
+  return { principal, projectId, requestId: `req_${requests++}`, signal };
 }
 
 export const NO_LEFTOVERS = { inFlight: [], unknownPoints: 0, unknownSandboxes: [] };

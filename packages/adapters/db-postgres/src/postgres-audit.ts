@@ -1,6 +1,7 @@
 /** The audit in PostgreSQL. */
 import {
   type Asker,
+  type AuditOutcome,
   type AuditRecords,
   type NewAuditRecord,
   type Page,
@@ -9,7 +10,7 @@ import {
   type RecordedAudit,
 } from '@space/control';
 import type { ApiKeyId, AuditId, OperationId, OrganisationId, ProjectId } from '@space/core';
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import { translated } from './errors.ts';
 import { newestFirst } from './pages.ts';
 import type { Tables } from './schema.ts';
@@ -22,7 +23,40 @@ export class PostgresAudit implements AuditRecords {
   }
 
   append({ outcome, target, at, ...asker }: NewAuditRecord): Promise<void> {
-    return translated(() => appendAudit(this.#db, asker, { outcome, target, at, operationId: null }));
+    return translated(async () => {
+      // A commit that waits for the disk also puts there what was written before it. So what has only begun need not wait:
+      // no call is answered before its end is on the disk, and whatever of the beginning the database was told it keeps.
+      if (outcome === null) return await appendSoon(this.#db, rowOf(asker, { outcome, target, at, operationId: null }));
+      await this.#db
+        .insertInto('audit')
+        .values(rowOf(asker, { outcome, target, at, operationId: null }))
+        .onConflict((conflict) => conflict.column('request_id').doNothing())
+        .execute();
+    });
+  }
+
+  complete(id: AuditId, { target, outcome }: { target: string | null; outcome: AuditOutcome }): Promise<void> {
+    return translated(async () => {
+      await this.#db
+        .updateTable('audit')
+        .set({ outcome, target: sql`coalesce(target, ${target})` })
+        .where('id', '=', id)
+        .where('operation_id', 'is', null)
+        .execute();
+    });
+  }
+
+  closeLeft(before: Date, underWay: readonly AuditId[]): Promise<void> {
+    return translated(async () => {
+      await this.#db
+        .updateTable('audit')
+        .set({ outcome: 'unknown' })
+        .where('operation_id', 'is', null)
+        .where('outcome', 'is', null)
+        .where('at', '<', before)
+        .where(sql<boolean>`id <> all(${underWay}::text[])`)
+        .execute();
+    });
   }
 
   list(page: PageRequest & { readonly organisationId: OrganisationId }): Promise<Page<RecordedAudit>> {
@@ -50,30 +84,53 @@ export class PostgresAudit implements AuditRecords {
   }
 }
 
-/** In the transaction of the change that it belongs to, where there is one. */
-export async function appendAudit(
-  db: Kysely<Tables>,
-  { auditId, requestId, apiKeyId, organisationId, projectId, action, call }: Asker,
-  end: Pick<RecordedAudit, 'target' | 'operationId' | 'at'> & { readonly outcome: NewAuditRecord['outcome'] | null },
+/** In the transaction that begins the operation: completes the record of the call, or, when there is none, makes it. */
+export async function recordBegun(
+  tx: Kysely<Tables>,
+  by: Asker,
+  { target, operationId, at }: { readonly target: string; readonly operationId: OperationId; readonly at: Date },
 ): Promise<void> {
-  const row = {
-    id: auditId,
+  await tx
+    .insertInto('audit')
+    .values(rowOf(by, { target, operationId, outcome: null, at }))
+    .onConflict((conflict) =>
+      conflict
+        .column('request_id')
+        .doUpdateSet({ operation_id: operationId, target })
+        .where('audit.operation_id', 'is', null)
+        .where('audit.outcome', 'is', null),
+    )
+    .execute();
+}
+
+/** Without waiting for the disk. */
+async function appendSoon(db: Kysely<Tables>, row: ReturnType<typeof rowOf>): Promise<void> {
+  await sql`
+    with unhurried as (select set_config('synchronous_commit', 'off', true))
+    insert into audit (id, request_id, api_key_id, organisation_id, project_id, action, call, target, at)
+    select ${row.id}, ${row.request_id}, ${row.api_key_id}, ${row.organisation_id}, ${row.project_id}, ${row.action},
+      ${row.call}, ${row.target}, ${row.at}::timestamptz
+    from unhurried
+    on conflict (request_id) do nothing`.execute(db);
+}
+
+type Said = Pick<RecordedAudit, 'target' | 'operationId' | 'at'> & { readonly outcome: AuditOutcome | null };
+
+function rowOf(asker: Asker, { target, operationId, outcome, at }: Said) {
+  const { auditId: id, requestId, apiKeyId, organisationId, projectId, action, call } = asker;
+  return {
+    id,
     request_id: requestId,
     api_key_id: apiKeyId,
     organisation_id: organisationId,
     project_id: projectId,
     action,
     call,
-    target: end.target,
-    operation_id: end.operationId,
-    outcome: end.outcome,
-    at: end.at,
+    target,
+    operation_id: operationId,
+    outcome,
+    at,
   };
-  await db
-    .insertInto('audit')
-    .values(row)
-    .onConflict((conflict) => conflict.column('request_id').doNothing())
-    .execute();
 }
 
 function auditOf(row: Omit<Tables['audit'], 'outcome'>) {

@@ -38,7 +38,7 @@ import { type ExpressionBuilder, type Kysely, sql, type Transaction } from 'kyse
 import type { Database } from './database.ts';
 import { translated } from './errors.ts';
 import { newestFirst } from './pages.ts';
-import { appendAudit, PostgresAudit } from './postgres-audit.ts';
+import { PostgresAudit, recordBegun } from './postgres-audit.ts';
 import { PostgresCalls } from './postgres-calls.ts';
 import { appendEvents, PostgresEvents } from './postgres-events.ts';
 import { doomSnapshots, dropSnapshots, PostgresHistory } from './postgres-history.ts';
@@ -100,7 +100,7 @@ class PostgresRecords implements Records {
         await reserve(tx, projectId, addedBy('create', 'absent', false));
       }
       for (const { id, operationId, by, at } of sandboxes) {
-        if (by !== null) await appendAudit(tx, by, { target: id, operationId, outcome: null, at });
+        if (by !== null) await recordBegun(tx, by, { target: id, operationId, at });
       }
     });
   }
@@ -191,7 +191,7 @@ class PostgresRecords implements Records {
         .insertInto('operations')
         .values({ ...journal, input: JSON.stringify(input) })
         .execute();
-      if (by !== null) await appendAudit(tx, by, { target: id, operationId, outcome: null, at });
+      if (by !== null) await recordBegun(tx, by, { target: id, operationId, at });
       if (taking !== null) await tx.insertInto('snapshots').values(rowOfSnapshot(taking)).execute();
       const takesKept = taking !== null && countsAsKept(taking);
       await reserve(tx, seen.projectId, addedBy(operation, seen.settled, takesKept));

@@ -1,6 +1,7 @@
 /** The tables as Kysely sees them, and the migrations that make them. A migration that has been released is never edited. */
 
 import type {
+  AuditOutcome,
   EventKind,
   OperationInput,
   Outcome,
@@ -153,8 +154,8 @@ interface AuditTable {
   call: string;
   target: string | null;
   operation_id: string | null;
-  /** Null: that of the operation. */
-  outcome: 'ok' | ErrorCode | null;
+  /** Null: that of the operation; or, without one, there is none yet. */
+  outcome: AuditOutcome | 'unknown' | null;
   at: Date;
 }
 
@@ -613,6 +614,16 @@ export const MIGRATIONS: Record<string, Migration> = {
         alter table snapshots
           add column kind text not null default 'memory' check (kind in ('memory', 'disk')),
           add column degraded text`.execute(db);
+    },
+  },
+  '0018_audit_before': {
+    async up(db) {
+      // A call is recorded before it has an operation or an outcome.
+      await sql`
+        alter table audit
+          drop constraint audit_check,
+          add constraint audit_check check (operation_id is null or outcome is null)`.execute(db);
+      await sql`create index audit_open on audit (at) where operation_id is null and outcome is null`.execute(db);
     },
   },
 };

@@ -14,7 +14,9 @@ const auditRecord = z
     call: z.string().meta({ description: 'The operationId of the call in this document.' }),
     target: z.string().nullable().meta({ description: 'Id or name of what it was done to.' }),
     operation: operationId.nullable().meta({ description: 'The operation that it began, whose outcome this is.' }),
-    outcome: z.enum(['ok', 'running', 'interrupted', ...PROBLEM_CODES]),
+    outcome: z.enum(['ok', 'running', 'interrupted', 'unknown', ...PROBLEM_CODES]).meta({
+      description: '`unknown`: the process that carried it out died before it told how it ended.',
+    }),
     requestId: z.string(),
   })
   .meta({ id: 'AuditRecord' });
