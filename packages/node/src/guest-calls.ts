@@ -1,27 +1,10 @@
 /** Calls that go through a running life to its agent. An error of the channel is explained by what became of the VM. */
-import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  AppError,
-  type Guest,
-  type GuestCommand,
-  type NodeFiles,
-  type NodePort,
-  type PortConnection,
-  type ProcessEvent,
-  type SandboxId,
-} from '@space/core';
+import type { Guest, NodeFiles, NodePort, PortConnection, SandboxId } from '@space/core';
+import { execute } from './execute.ts';
 import type { Life } from './life.ts';
 
 type ProcessCalls = 'exec' | 'attach' | 'writeInput' | 'resizeTerminal' | 'signalProcess' | 'processes' | 'openPort';
 type GuestCalls = Pick<NodePort, ProcessCalls> & NodeFiles;
-
-/** A snapshot freezes user processes for a moment, and the agent starts none meanwhile: the start is tried again. */
-const FROZEN_RETRY_MS = 25;
-const FROZEN_LIMIT_MS = 5_000;
-/** The agent ends a command at its time limit; when it has not done so after this long, it is given up. */
-const OVERTIME_MS = 20_000;
-/** The longest that a timer can wait. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export function guestCalls(lifeOf: (sandboxId: SandboxId) => Life): GuestCalls {
   async function call<T>(sandboxId: SandboxId, action: (guest: Guest) => Promise<T>): Promise<T> {
@@ -93,37 +76,4 @@ export function guestCalls(lifeOf: (sandboxId: SandboxId) => Life): GuestCalls {
     removeXattr: (sandboxId, attribute) => call(sandboxId, (guest) => guest.removeXattr(attribute)),
     watch: (sandboxId, directory, signal) => stream(sandboxId, (guest) => guest.watch(directory, signal)),
   };
-}
-
-async function* execute(guest: Guest, command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent> {
-  const overtime = new AbortController();
-  const limit = AbortSignal.any(signal === undefined ? [overtime.signal] : [signal, overtime.signal]);
-  const giveUp = () =>
-    overtime.abort(new AppError('agent_lost', 'The agent in the sandbox did not end the command at its time limit.'));
-  const timer =
-    command.timeoutMs === undefined
-      ? undefined
-      : setTimeout(giveUp, Math.min(command.timeoutMs + OVERTIME_MS, MAX_TIMER_MS));
-  const frozenUntil = performance.now() + FROZEN_LIMIT_MS;
-  let begun = false;
-  try {
-    for (;;) {
-      try {
-        for await (const event of guest.exec(command, limit)) {
-          begun = true;
-          yield event;
-        }
-        return;
-      } catch (error) {
-        if (begun || !isFrozen(error) || performance.now() > frozenUntil) throw error;
-        await sleep(FROZEN_RETRY_MS);
-      }
-    }
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-function isFrozen(error: unknown): boolean {
-  return error instanceof AppError && error.code === 'command_not_started' && error.message === 'frozen';
 }
