@@ -34,6 +34,7 @@ export interface CallRecords {
   keepAnswer(call: RecordedCall, answer: string): Promise<void>;
   /** Lets go of a call that changed nothing, so that it can be made again. */
   release(call: RecordedCall): Promise<void>;
-  /** Drops what is older, and, of each caller, all but the newest so many. */
-  dropOld(before: Date, keepPerCaller: number): Promise<void>;
+  dropBefore(time: Date): Promise<void>;
+  /** Of each caller, all but the newest so many. It looks at every call that is kept. */
+  dropSurplus(keepPerCaller: number): Promise<void>;
 }

@@ -27,6 +27,8 @@ import { retryUnavailable } from './retry.ts';
 /** How long an answer is kept, and how many of one caller. */
 const KEPT_MS = 24 * 60 * 60 * 1000;
 const KEPT_PER_CALLER = 100_000;
+/** How often they are counted: that reads all that are kept. */
+const COUNT_EVERY_MS = 10 * 60 * 1000;
 
 interface UnderWay {
   readonly work: Promise<unknown>;
@@ -58,6 +60,7 @@ export class IdempotentCalls {
   readonly #owner: string;
   readonly #retrace: Retrace;
   readonly #underWay = new Map<string, UnderWay>();
+  #countedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(ports: ControlPorts, retrace: Retrace) {
     this.#ports = ports;
@@ -114,7 +117,11 @@ export class IdempotentCalls {
 
   async dropOld(): Promise<void> {
     const before = new Date(this.#ports.clock.now() - KEPT_MS);
-    await this.#ports.records.calls.dropOld(before, KEPT_PER_CALLER);
+    await this.#ports.records.calls.dropBefore(before);
+    const now = this.#ports.clock.monotonicMs();
+    if (now - this.#countedAtMs < COUNT_EVERY_MS) return;
+    this.#countedAtMs = now;
+    await this.#ports.records.calls.dropSurplus(KEPT_PER_CALLER);
   }
 
   async #track<T>(key: string, { digest }: RecordedCall, { signal }: GatedCaller, work: Promise<T>): Promise<T> {

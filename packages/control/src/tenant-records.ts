@@ -71,8 +71,8 @@ export interface TenantRecords {
   findProjectByName(organisationId: OrganisationId, name: string): Promise<RecordedProject | null>;
   /** Null: there is none. */
   updateProject(id: ProjectId, changes: ProjectChanges): Promise<RecordedProject | null>;
-  /** Of the projects that have any. */
-  snapshotPolicies(): Promise<ReadonlyMap<ProjectId, PolicyChoice>>;
+  /** Of the projects that have any, or of only one. */
+  snapshotPolicies(only?: ProjectId): Promise<ReadonlyMap<ProjectId, PolicyChoice>>;
   /** The one that was made with the organisation. */
   firstProject(organisationId: OrganisationId): Promise<RecordedProject | null>;
   /** Newest first; all, or only one. */

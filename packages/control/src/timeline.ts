@@ -33,7 +33,7 @@ export async function newestInLine({ history }: Records, sandbox: RecordedSandbo
 
 /** The policy that holds for the sandbox now. */
 export async function policyFor(records: Records, sandbox: RecordedSandbox): Promise<SnapshotPolicy> {
-  const ofProjects = await records.tenants.snapshotPolicies();
+  const ofProjects = await records.tenants.snapshotPolicies(sandbox.projectId);
   return policyOf(sandbox.snapshotPolicy, ofProjects.get(sandbox.projectId) ?? {});
 }
 

@@ -77,11 +77,13 @@ export function callsSuite(suite: string, open: () => Promise<Records>): void {
       const own = [newCall({ apiKeyId }), newCall({ apiKeyId }), newCall({ apiKeyId })] as const;
       const other = newCall();
       for (const call of [...own, other]) await calls.claim(call);
-      await calls.dropOld(own[1].at, 1);
+      await calls.dropBefore(own[1].at);
+      expect(await calls.claim(own[0])).toBeNull();
+      expect(await calls.claim(own[1])).not.toBeNull();
+      await calls.dropSurplus(1);
       expect(await calls.claim(own[2])).not.toBeNull();
       expect(await calls.claim(other)).not.toBeNull();
       expect(await calls.claim(own[1])).toBeNull();
-      expect(await calls.claim(own[0])).toBeNull();
     });
   });
 }

@@ -35,14 +35,19 @@ export class MemoryCalls implements CallRecords {
     if (this.#held(call) !== undefined) this.#calls.delete(nameOf(call));
   }
 
-  async dropOld(before: Date, keepPerCaller: number) {
+  async dropBefore(time: Date) {
+    await this.#turn();
+    for (const call of [...this.#calls.values()]) if (call.at < time) this.#calls.delete(nameOf(call));
+  }
+
+  async dropSurplus(keepPerCaller: number) {
     await this.#turn();
     const newestFirst = [...this.#calls.values()].sort((a, b) => b.at.getTime() - a.at.getTime());
     const counts = new Map<string, number>();
     for (const call of newestFirst) {
       const count = (counts.get(call.apiKeyId) ?? 0) + 1;
       counts.set(call.apiKeyId, count);
-      if (call.at < before || count > keepPerCaller) this.#calls.delete(nameOf(call));
+      if (count > keepPerCaller) this.#calls.delete(nameOf(call));
     }
   }
 

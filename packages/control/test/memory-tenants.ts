@@ -154,9 +154,10 @@ export class MemoryTenants implements TenantRecords {
     return after;
   }
 
-  async snapshotPolicies() {
+  async snapshotPolicies(only?: ProjectId) {
     await this.#turn();
-    return new Map([...this.#projects.values()].map(({ id, snapshotPolicy }) => [id, snapshotPolicy]));
+    const wanted = [...this.#projects.values()].filter(({ id }) => only === undefined || id === only);
+    return new Map(wanted.map(({ id, snapshotPolicy }) => [id, snapshotPolicy]));
   }
 
   async findProjectByName(organisationId: OrganisationId, name: string) {

@@ -67,13 +67,19 @@ export class PostgresCalls implements CallRecords {
     });
   }
 
-  dropOld(before: Date, keepPerCaller: number): Promise<void> {
+  dropBefore(time: Date): Promise<void> {
     return translated(async () => {
-      await this.#db.deleteFrom('calls').where('at', '<', before).execute();
+      await this.#db.deleteFrom('calls').where('at', '<', time).execute();
+    });
+  }
+
+  dropSurplus(keepPerCaller: number): Promise<void> {
+    return translated(async () => {
       await sql`
         delete from calls using (
           select api_key_id, idempotency_key, row_number() over (partition by api_key_id order by at desc) as place
           from calls
+          where api_key_id in (select api_key_id from calls group by api_key_id having count(*) > ${keepPerCaller})
         ) as placed
         where placed.place > ${keepPerCaller}
           and calls.api_key_id = placed.api_key_id and calls.idempotency_key = placed.idempotency_key

@@ -156,10 +156,11 @@ export class PostgresTenants implements TenantRecords {
     });
   }
 
-  snapshotPolicies(): Promise<ReadonlyMap<ProjectId, PolicyChoice>> {
+  snapshotPolicies(only?: ProjectId): Promise<ReadonlyMap<ProjectId, PolicyChoice>> {
     return translated(async () => {
       const all = this.#db.selectFrom('projects').select(['id', 'snapshot_policy']);
-      const rows = await all.where(sql<boolean>`snapshot_policy <> '{}'`).execute();
+      const wanted = only === undefined ? all : all.where('id', '=', only);
+      const rows = await wanted.where(sql<boolean>`snapshot_policy <> '{}'`).execute();
       return new Map(rows.map(({ id, snapshot_policy: policy }) => [id as ProjectId, policy]));
     });
   }
