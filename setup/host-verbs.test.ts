@@ -96,6 +96,19 @@ describe('uninstall', () => {
     expect(existsSync(join(dir, 'data/vaults'))).toBe(true);
   });
 
+  it.each([
+    ['http://127.0.0.1:7070', false],
+    ['https://space.example.com', true],
+  ])('with a client configuration that names %s, lets it be: %j', (url, stays) => {
+    mkdirSync(join(dir, '.config/space'), { recursive: true });
+    writeFileSync(join(dir, '.config/space/config.json'), JSON.stringify({ url, apiKey: 'k' }));
+    writeFileSync(join(dir, 'data/url'), 'http://127.0.0.1:7070\n');
+    const { out } = space('uninstall');
+    const config = join(dir, '.config/space/config.json');
+    expect(out.includes(`${config} stays`)).toBe(stays);
+    expect(new RegExp(`^  ${config} `, 'm').test(out)).toBe(!stays);
+  });
+
   it('refuses a folder that is not one of the platform, even when told yes', () => {
     mkdirSync(join(dir, 'photos'));
     expect(space('uninstall', '--yes', '--data', join(dir, 'photos')).err).toContain(

@@ -59,9 +59,15 @@ check_folder "$SPACE_CACHE"
 [ ! -e "$SPACE_CACHE" ] || [ -e "$SPACE_CACHE/setup.lock" ] || stop "$SPACE_CACHE does not look like the cache of set-up." \
   'Set SPACE_CACHE to the one that set-up used, or remove it yourself.'
 CONFIG=${SPACE_CONFIG:-${XDG_CONFIG_HOME:-${HOME:-/root}/.config}/space/config.json}
+# A client configuration that names another server is somebody's way to that server.
+url=$(cat "$DATA/url" 2>/dev/null) || url=
+if [ -e "$CONFIG" ] && { [ -z "$url" ] || ! grep -qF "\"$url\"" "$CONFIG"; }; then
+  echo "$CONFIG stays: it does not name the platform of $DATA."
+  CONFIG=
+fi
 
 echo 'This removes from this machine, for good:'
-for path in "$DATA" "$SPACE_CACHE" "$CONFIG" /run/space; do
+for path in "$DATA" "$SPACE_CACHE" ${CONFIG:+"$CONFIG"} /run/space; do
   [ ! -e "$path" ] || echo "  $path  ($(as_root du -sh "$path" 2>/dev/null | cut -f1))"
 done
 echo "  the system users $USERS"
@@ -79,13 +85,13 @@ if [ -n "$(find_running "$DATA")" ] || grep -q " $DATA/vaults/" /proc/self/mount
 fi
 as_root rm -rf --one-file-system "$DATA" "$SPACE_CACHE"
 as_root rm -f /etc/postgresql-common/createcluster.d/space.conf
-rm -f "$CONFIG"
+[ -z "$CONFIG" ] || rm -f "$CONFIG"
 # Sockets of this boot, unless another platform of this machine uses them.
 cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\000' ' ' | grep -q '/run/space/' || as_root rm -rf --one-file-system /run/space
 for user in $USERS; do
   getent passwd "$user" >/dev/null && as_root userdel "$user" 2>/dev/null
 done || true
 left=
-for path in "$DATA" "$SPACE_CACHE" "$CONFIG"; do [ ! -e "$path" ] || left="$left $path"; done
+for path in "$DATA" "$SPACE_CACHE" ${CONFIG:+"$CONFIG"}; do [ ! -e "$path" ] || left="$left $path"; done
 [ -z "$left" ] || stop "Not everything could be removed:$left." 'Look at what holds it (fuser -vm), and run this again.'
 echo 'It is removed. This checkout stays, and so do Debian packages: remove those that you do not need with apt-get autoremove.'

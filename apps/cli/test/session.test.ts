@@ -1,5 +1,5 @@
 /** A command in a sandbox behaves as one that runs here: on a pipe, on a terminal, and however it ends. */
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { constants } from 'node:os';
 import { Sandbox } from '@space/sdk';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -38,6 +38,21 @@ describe('an exit code', () => {
     expect((await world.run(['exec'])).code).toBe(2);
     expect((await world.run(['ls', '--nonsense'])).code).toBe(2);
   });
+});
+
+describe('a signal while the sandbox is made', () => {
+  it.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+    '%s ends `run` as it would any program, and leaves nothing',
+    async (signal) => {
+      const signals = new EventEmitter();
+      const ending = world.run(['run', 'echo never'], { signals });
+      await until(() => signals.listenerCount(signal) > 0);
+      signals.emit(signal, signal);
+      const { code, stdout } = await ending;
+      expect([code, stdout.toString()]).toEqual([128 + constants.signals[signal], '']);
+      expect(await world.json('ls')).toHaveLength(1);
+    },
+  );
 });
 
 describe('on a pipe', () => {

@@ -68,7 +68,7 @@ export class World implements AsyncDisposable {
   }
 
   /** In this process, which is quicker. One at a time: the SDK reads the environment of the process. */
-  async run(args: readonly string[], { stdin, env }: RunWith = {}): Promise<Ran> {
+  async run(args: readonly string[], { stdin, env, signals = new EventEmitter() }: RunWith = {}): Promise<Ran> {
     for (const [name, value] of Object.entries({ SPACE_CONFIG: '/nonexistent', ...this.env, ...env }))
       vi.stubEnv(name, value);
     const [stdout, stderr] = [new Collector(), new Collector()];
@@ -77,7 +77,7 @@ export class World implements AsyncDisposable {
       stdout,
       stderr,
       env: process.env,
-      signals: new EventEmitter(),
+      signals,
       suspend: () => undefined,
     });
     return { code, stdout: stdout.bytes, stderr: stderr.bytes.toString() };
@@ -119,4 +119,5 @@ class Collector extends Writable {
 interface RunWith {
   readonly stdin?: string | Uint8Array;
   readonly env?: Readonly<Record<string, string>>;
+  readonly signals?: EventEmitter;
 }

@@ -43,4 +43,5 @@ it('a running platform is told by pid, start time and boot', async () => {
   expect(boot).toMatch(/^[0-9a-f-]{36}$/);
   await tellStopped(home);
   await expect(stat(join(home, 'running'))).rejects.toThrow('ENOENT');
+  expect(await readFile(join(home, 'url'), 'utf8')).toBe(`${CONFIG.url}\n`);
 });

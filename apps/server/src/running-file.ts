@@ -1,6 +1,7 @@
 /**
  * What `space down` finds the platform by: `running` in the data folder, one line of pid, start time, boot and URL. A pid
- * alone could be another process by now; the three together are this one and no other.
+ * alone could be another process by now; the three together are this one and no other. `url` stays when it has stopped:
+ * `space uninstall` knows by it which client configuration is this platform's.
  */
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,6 +10,7 @@ export async function tellRunning(dataDir: string, url: string): Promise<void> {
   const path = join(dataDir, 'running');
   const boot = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
   await writeFile(`${path}.new`, `${process.pid} ${await startTime()} ${boot} ${url}\n`, { mode: 0o644 });
+  await writeFile(join(dataDir, 'url'), `${url}\n`, { mode: 0o644 });
   await rename(`${path}.new`, path);
 }
 

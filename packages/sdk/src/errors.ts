@@ -91,6 +91,6 @@ export function linkLost(detail: string, cause?: unknown): SpaceError {
   );
 }
 
-export function misused(detail: string, nextStep: string): SpaceError {
-  return new SpaceError({ code: 'misused', detail, nextStep, retry: 'never' });
+export function misused(detail: string, nextStep: string, cause?: unknown): SpaceError {
+  return new SpaceError({ code: 'misused', detail, nextStep, retry: 'never' }, { cause });
 }

@@ -123,7 +123,8 @@ function listen(server: Server, port: number, host: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', (error) => {
       const why = 'code' in error && error.code === 'EADDRINUSE' ? 'is in use' : 'cannot be had';
-      reject(misused(`The local address ${host}:${port} ${why}.`, 'Choose another localPort, or leave it out.'));
+      const nextStep = 'Choose another localPort or localHost, or leave it out.';
+      reject(misused(`The local address ${host}:${port} ${why}.`, nextStep, error));
     });
     server.listen(port, host, () => resolve());
   });

@@ -1,9 +1,10 @@
 /** exec, shell, run: commands in a sandbox, as if they ran here. */
+import { constants } from 'node:os';
 import { Sandbox } from '@space/sdk';
 import { type Cli, duration, keyValue, verb } from '../cli.ts';
 import type { Context } from '../context.ts';
 import { EXIT } from '../errors.ts';
-import { ENDING } from '../next-signal.ts';
+import { ENDING, type Ending } from '../next-signal.ts';
 import { resolveSandbox, resolveSnapshot } from '../resolve.ts';
 import { runSession, type SessionOptions } from '../session.ts';
 import { commandOf, createOptionsOf, creating, EXEC_HELP, type ExecutingOptions, execOptionsOf } from './options.ts';
@@ -80,7 +81,7 @@ export function run(cli: Cli) {
         const { env = {}, tty, ...rest } = options;
         const given = { ...context.connection, ...createOptionsOf(rest, snapshot?.id), env };
         await using made = await Made.create(given, options.keep === true, context);
-        if (made.isUnwanted) return EXIT.signal + 2;
+        if (made.unwantedBy !== null) return EXIT.signal + constants.signals[made.unwantedBy];
         const session = { ...rest, ...(tty ? {} : { tty: false }) };
         return await runSession(made.sandbox, command, sessionOptionsOf(session), context);
       }, EXIT.platform),
@@ -90,35 +91,36 @@ export function run(cli: Cli) {
 /** A sandbox that goes when the block ends, also when it is no longer wanted before it is there. */
 class Made implements AsyncDisposable {
   readonly sandbox: Sandbox;
-  readonly isUnwanted: boolean;
+  /** The signal that came before it was there. */
+  readonly unwantedBy: Ending | null;
   readonly #keep: boolean;
   readonly #context: Context;
 
-  private constructor(sandbox: Sandbox, isUnwanted: boolean, keep: boolean, context: Context) {
+  private constructor(sandbox: Sandbox, unwantedBy: Ending | null, keep: boolean, context: Context) {
     this.sandbox = sandbox;
-    this.isUnwanted = isUnwanted;
+    this.unwantedBy = unwantedBy;
     this.#keep = keep;
     this.#context = context;
   }
 
   static async create(options: Parameters<typeof Sandbox.create>[0], keep: boolean, context: Context): Promise<Made> {
     const { signals } = context.io;
-    let isUnwanted = false;
-    const unwant = () => {
-      isUnwanted = true;
+    let unwantedBy: Ending | null = null;
+    const unwant = (name: Ending) => {
+      unwantedBy ??= name;
       context.out.note('It is deleted as soon as it is there.');
     };
     for (const name of ENDING) signals.on(name, unwant);
     try {
       context.out.note('Creating a sandbox. The first of a template in a size takes tens of seconds.');
-      return new Made(await Sandbox.create(options), isUnwanted, keep, context);
+      return new Made(await Sandbox.create(options), unwantedBy, keep, context);
     } finally {
       for (const name of ENDING) signals.off(name, unwant);
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#keep && !this.isUnwanted) this.#context.out.warn(`the sandbox is kept: ${this.sandbox.id}`);
+    if (this.#keep && this.unwantedBy === null) this.#context.out.warn(`the sandbox is kept: ${this.sandbox.id}`);
     else await this.sandbox.delete();
   }
 }
