@@ -16,7 +16,7 @@ const linesOf = (text: string): Event[] =>
 
 async function eventsOf(world: World, key: string, query = ''): Promise<Event[]> {
   const [open, ...events] = linesOf((await world.call(key, 'GET', `/v1/events?follow=false${query}`)).text);
-  expect(open).toEqual({ type: 'open' });
+  expect(open?.type).toBe('open');
   return events;
 }
 
@@ -42,6 +42,30 @@ it('tells what happened, and goes on from a cursor', async () => {
     'snapshot.deleted',
     'end',
   ]);
+});
+
+it('begins with what happens from now on, when that is asked for, and says where that is', async () => {
+  await using world = await World.start();
+  const key = world.operatorKey;
+  await world.ask(key, 'POST', '/v1/sandboxes', { name: 'one' });
+  const { text } = await world.call(key, 'GET', '/v1/events?after=latest&follow=false');
+  const [open, ...rest] = linesOf(text);
+  expect(rest.map(({ type }) => type)).toEqual(['end']);
+  await world.ask(key, 'POST', '/v1/sandboxes/one/snapshots', {});
+  const since = await eventsOf(world, key, `&after=${open?.cursor}`);
+  expect(since.map(({ kind, type }) => kind ?? type)).toEqual(['snapshot.taken', 'operation.ended', 'end']);
+});
+
+it('is followed by so many at most; who only reads what there is does not count', async () => {
+  await using world = await World.start();
+  const stop = new AbortController();
+  const headers = { authorization: `Bearer ${world.operatorKey}` };
+  const follow = () => fetch(`${world.url}/v1/events`, { headers, signal: stop.signal });
+  const followers = await Promise.all(Array.from({ length: 100 }, follow));
+  expect(new Set(followers.map(({ status }) => status))).toEqual(new Set([200]));
+  expect(await (await follow()).json()).toMatchObject({ code: 'unavailable' });
+  expect(await eventsOf(world, world.operatorKey)).toMatchObject([{ type: 'end' }]);
+  stop.abort();
 });
 
 it('is followed, and ends when the key is revoked', async () => {

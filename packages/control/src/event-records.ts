@@ -58,6 +58,8 @@ export interface EventsRequest {
 }
 
 export interface EventRecords {
+  /** A cursor before all that is written from now on; what others write at this moment may come behind it too. */
+  latest(): Promise<string>;
   /** In order. Throws `events_lost` when what came after the cursor is no longer kept. */
   list(request: EventsRequest): Promise<readonly RecordedEvent[]>;
   dropBefore(time: Date): Promise<void>;

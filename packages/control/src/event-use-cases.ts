@@ -31,15 +31,19 @@ export class EventUseCases {
   }
 
   async *#events(caller: Caller, { after, follow }: Input<'listEvents'>): AsyncGenerator<PlatformEvent, void> {
-    if (this.#followers >= MAX_FOLLOWERS) throw new AppError('unavailable', 'Too many streams of events are open.');
-    this.#followers++;
+    if (follow && this.#followers >= MAX_FOLLOWERS) {
+      throw new AppError('unavailable', `${MAX_FOLLOWERS} streams of events are followed already.`);
+    }
+    if (follow) this.#followers++;
     try {
-      let request: EventsRequest = { ...scopeOf(caller), after: after ?? null, limit: PIECE };
+      const { events } = this.#ports.records;
+      const from = after === 'latest' ? await retryUnavailable(() => events.latest()) : (after ?? null);
+      let request: EventsRequest = { ...scopeOf(caller), after: from, limit: PIECE };
       for (let isFirst = true; ; isFirst = false) {
         caller.signal.throwIfAborted();
-        const piece = await retryUnavailable(() => this.#ports.records.events.list(request));
-        // At once, so that who follows where nothing happens knows that it does.
-        if (isFirst) yield { type: 'open' };
+        const piece = await retryUnavailable(() => events.list(request));
+        // At once, so that who follows where nothing happens knows that it does, and from where.
+        if (isFirst) yield { type: 'open', cursor: from };
         for (const event of piece) yield viewEvent(event);
         request = { ...request, after: piece.at(-1)?.cursor ?? request.after };
         if (piece.length === PIECE) continue;
@@ -47,7 +51,7 @@ export class EventUseCases {
         await sleep(LOOK_EVERY_MS, undefined, { signal: caller.signal });
       }
     } finally {
-      this.#followers--;
+      if (follow) this.#followers--;
     }
   }
 }

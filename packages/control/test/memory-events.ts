@@ -29,6 +29,11 @@ export class MemoryEvents implements EventRecords {
     return own.slice(0, limit);
   }
 
+  async latest() {
+    await this.#turn();
+    return `0-${this.#count}`;
+  }
+
   async dropBefore(time: Date) {
     await this.#turn();
     for (const { at, cursor } of this.#events) if (at < time) this.#floor = Math.max(this.#floor, placeOf(cursor));

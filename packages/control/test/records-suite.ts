@@ -678,6 +678,18 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
         expect((await records.events.list(project)).map(({ kind }) => kind)).toEqual(all.slice(0, -1));
       });
 
+      it('from now on are those that nobody has written yet', async () => {
+        const sandbox = await running();
+        const now = await records.events.latest();
+        expect(await kinds(now)).toEqual([]);
+        const begun = sure(await records.beginOperation(beginOf(sandbox, 'pause')));
+        await records.endOperation(endOf(begun, { settled: 'paused' }));
+        expect(await kinds(now)).toEqual(['sandbox.paused', 'operation.ended']);
+        await records.events.dropBefore(tick());
+        await expect(list(now)).rejects.toMatchObject({ code: 'events_lost' });
+        expect(await kinds(await records.events.latest())).toEqual([]);
+      });
+
       it('say nothing of what did not happen', async () => {
         const fresh = newSandbox();
         await records.addSandboxes([fresh]);

@@ -1,5 +1,6 @@
 /** What was done, and what happens: operations and events. */
 import type { Operation, OperationList, PlatformWireEvent } from '@space/contract';
+import { invalidAnswer } from './errors.ts';
 import { readEvents } from './lines.ts';
 import { refuseUnknown } from './options.ts';
 import { pagesOf } from './pages.ts';
@@ -15,7 +16,7 @@ export interface ListOperationsOptions extends ConnectionOptions, CallOptions {
 }
 
 export interface EventsOptions extends ConnectionOptions, CallOptions {
-  /** The cursor of an event: go on behind it. Default: all that are kept, which is 7 days. */
+  /** The cursor of an event: go on behind it. `latest`: what happens from now on. Default: all that are kept, 7 days. */
   readonly after?: string;
   /** Whether to wait for what happens next. Default true. */
   readonly follow?: boolean;
@@ -39,4 +40,16 @@ export async function* events(options: EventsOptions = {}): AsyncGenerator<Happe
   for await (const event of readEvents<PlatformWireEvent>(response, 'end', signal)) {
     if (event.type === 'event') yield event;
   }
+}
+
+/** A cursor of now, for `after`: what happens once this has returned comes behind it. */
+export async function latestEvent(options: ConnectionOptions & CallOptions = {}): Promise<string> {
+  const { signal, ...unknown } = withoutConnection(options);
+  refuseUnknown(unknown);
+  const call = { method: 'GET', path: '/v1/events', query: { after: 'latest', follow: false }, signal } as const;
+  const response = await new Transport(options).send(call);
+  for await (const event of readEvents<PlatformWireEvent>(response, 'end', signal)) {
+    if (event.type === 'open' && event.cursor !== null) return event.cursor;
+  }
+  throw invalidAnswer('The stream of events did not say where it begins.', response.status);
 }

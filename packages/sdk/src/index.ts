@@ -48,6 +48,7 @@ export {
   events,
   type HappenedEvent,
   type ListOperationsOptions,
+  latestEvent,
   type Operation,
   operations,
 } from './history.ts';

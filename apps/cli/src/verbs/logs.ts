@@ -1,7 +1,6 @@
 /** logs: what became of a sandbox, and what its console says. */
-import { events, type HappenedEvent, type Operation, operations } from '@space/sdk';
+import { events, type HappenedEvent, latestEvent, type Operation, operations } from '@space/sdk';
 import { type Cli, verb, wholeNumber } from '../cli.ts';
-import type { Context } from '../context.ts';
 import { inert } from '../inert.ts';
 import { resolveSandbox } from '../resolve.ts';
 
@@ -23,15 +22,15 @@ export function logs(cli: Cli) {
           return;
         }
         // First, so that what happens while the past is printed is not missed.
-        const last = follow ? await lastCursor(context) : undefined;
+        const after = follow ? await latestEvent(context.connection) : null;
         const past: Operation[] = [];
         for await (const operation of operations({ ...context.connection, sandboxId: id })) {
           if (past.length >= lines) break;
           past.unshift(operation);
         }
         for (const operation of past) context.out.item(operation, () => operationLine(operation));
-        if (!follow) return;
-        for await (const event of events({ ...context.connection, ...(last === undefined ? {} : { after: last }) })) {
+        if (after === null) return;
+        for await (const event of events({ ...context.connection, after })) {
           if (event.sandboxId === id) context.out.item(event, () => eventLine(event));
         }
       }),
@@ -40,12 +39,6 @@ export function logs(cli: Cli) {
 
 function consoleLines(text: string, count: number): string[] {
   return text.trimEnd().split(/\r*\n/).slice(-count).map(inert);
-}
-
-async function lastCursor({ connection }: Context): Promise<string | undefined> {
-  let last: string | undefined;
-  for await (const { cursor } of events({ ...connection, follow: false })) last = cursor;
-  return last;
 }
 
 function operationLine({ kind, state, cause, startedAt, endedAt, error }: Operation): string {

@@ -19,6 +19,9 @@ import { type Kysely, type Selectable, sql } from 'kysely';
 import { translated } from './errors.ts';
 import type { Tables } from './schema.ts';
 
+/** Stands behind all of its transaction; as long as a cursor may be. */
+const LAST_NUMBER = '9'.repeat(18);
+
 interface Place {
   readonly tx: string;
   readonly number: string;
@@ -33,10 +36,7 @@ export class PostgresEvents implements EventRecords {
 
   list({ after, projectId, organisationId, limit }: EventsRequest): Promise<readonly RecordedEvent[]> {
     return translated(async () => {
-      const floor = await this.#db.selectFrom('event_floor').selectAll().executeTakeFirstOrThrow();
-      const from = after === null ? { tx: `${floor.tx}`, number: `${floor.number}` } : placeOf(after);
-      if (isBefore(from, floor))
-        throw new AppError('events_lost', 'What came right after the cursor is no longer kept.');
+      const from = placeOf(after ?? '0-0');
       const rows = await this.#db
         .selectFrom('events')
         .selectAll()
@@ -47,7 +47,19 @@ export class PostgresEvents implements EventRecords {
         .orderBy('number')
         .limit(limit)
         .execute();
+      // Asked last: where the floor is not above the cursor now, nothing was missing when the rows were read.
+      const floor = await this.#db.selectFrom('event_floor').selectAll().executeTakeFirstOrThrow();
+      if (after !== null && isBefore(from, floor))
+        throw new AppError('events_lost', 'What came right after the cursor is no longer kept.');
       return rows.map(eventOf);
+    });
+  }
+
+  latest(): Promise<string> {
+    return translated(async () => {
+      const query = sql<{ tx: string }>`select pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 as tx`;
+      const { rows } = await query.execute(this.#db);
+      return `${rows[0]?.tx ?? 0}-${LAST_NUMBER}`;
     });
   }
 

@@ -12,7 +12,13 @@ const cursor = z
   .meta({ description: 'Where the event stands; pass it as `after` to go on behind it.' });
 
 export const eventsQuery = z.strictObject({
-  after: cursor.exactOptional(),
+  after: z
+    .union([cursor, z.literal('latest')])
+    .exactOptional()
+    .meta({
+      description:
+        'Go on behind this cursor; `latest`: only what happens from now on. Without it, from the first that is kept.',
+    }),
   follow: z
     .enum(['true', 'false'])
     .default('true')
@@ -53,7 +59,10 @@ export const platformEvent = z
       state: of(operationState),
       code: of(z.enum(PROBLEM_CODES)),
     }),
-    z.strictObject({ type: z.literal('open') }),
+    z.strictObject({
+      type: z.literal('open'),
+      cursor: cursor.nullable().meta({ description: 'Where the stream begins; null: with the first that is kept.' }),
+    }),
     z.strictObject({ type: z.literal('end') }),
     errorEvent,
   ])
