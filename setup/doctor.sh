@@ -111,7 +111,10 @@ look_at_cgroups() {
 
 look_at_memory() {
   free=$(($(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo) / 1024))
-  if [ "$free" -ge 2048 ]; then row ok 'memory' "$free MiB available"; else
+  # Three quarters for sandboxes, an eighth of that for the pool, and a member takes 560.
+  if [ "$free" -ge 6000 ]; then row ok 'memory' "$free MiB available"; elif [ "$free" -ge 2048 ]; then
+    row ok 'memory' "$free MiB available; too little for a pool of ready sandboxes, unless you give it memory: --pool-memory 560"
+  else
     row note 'memory' "$free MiB available; a sandbox takes 512 MiB unless you ask for another size" ''
   fi
 }

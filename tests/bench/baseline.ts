@@ -153,6 +153,7 @@ async function warmedUp(machine: PlainMachine, disk: PlainDisk, folder: string):
       hostname: 'plain',
       machineId: randomBytes(16).toString('hex'),
       entropy: randomBytes(64),
+      isFresh: true,
     });
     await guest.thaw();
     for (const line of WARM_UP) await bash(guest, line);

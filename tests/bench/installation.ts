@@ -1,12 +1,17 @@
 /** An installation of its own, as `npm start` runs it, which the measurements reach by its API alone. */
 import { mkdtemp, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type CreateOptions, getCapabilities, operations, Sandbox } from '@space/sdk';
 import { endDaemon, startDaemon } from '../e2e/daemon.ts';
 import { removeAll, testConfig } from '../e2e/world.ts';
 
 /** For eleven sandboxes of the usual size. */
 const MEMORY_MIB = 8000;
+/** For one member of that size. */
+const POOL_MIB = 600;
+const FILL_LIMIT_MS = 120_000;
+const LOOK_EVERY_MS = 50;
 
 /** How fast a microVM was there, as the platform says. */
 interface Start {
@@ -23,16 +28,25 @@ export interface Installation extends AsyncDisposable {
   create(options?: CreateOptions): Promise<Sandbox>;
   /** The newest start of the sandbox's microVM. */
   lastStart(sandboxId: string): Promise<Start>;
-  /** The processes that run guests now. */
+  /** Returns when a member waits in the pool, and how many creates have taken one so far. */
+  poolFilled(): Promise<number>;
+  poolHits(): Promise<number>;
+  /** The processes that run guests now, and that of the pool's member. */
   vmmPids(): Promise<ReadonlySet<number>>;
 }
 
 export async function startInstallation(): Promise<Installation> {
-  const config = { ...testConfig(await mkdtemp('/var/tmp/space-bench-')), memoryMib: MEMORY_MIB };
+  const config = { ...testConfig(await mkdtemp('/var/tmp/space-bench-')), memoryMib: MEMORY_MIB, poolMib: POOL_MIB };
   const daemon = await startDaemon(config);
   const { apiKey, url: baseUrl } = daemon;
   if (apiKey === null) throw new Error('the installation did not show its API key');
   const connection = { baseUrl, apiKey };
+  const figure = async (name: string): Promise<number> => {
+    const answer = await fetch(`${baseUrl}/metrics`, { headers: { Authorization: `Bearer ${apiKey}` } });
+    const line = (await answer.text()).split('\n').find((one) => one.startsWith(`${name} `));
+    return Number(line?.slice(name.length));
+  };
+  const poolHits = () => figure('space_pool_claims_total{outcome="hit"}');
   return {
     vaultFolder: await vaultFolderIn(config.dataDir),
     capabilities: () => getCapabilities(connection),
@@ -41,6 +55,15 @@ export async function startInstallation(): Promise<Installation> {
       for await (const { startedAt, timings } of operations({ ...connection, sandboxId }))
         if (timings !== null) return { orderedAt: Date.parse(startedAt), runningMs: timings.runningMs };
       throw new Error(`${sandboxId} was not seen to start`);
+    },
+    poolHits,
+    async poolFilled() {
+      const deadline = performance.now() + FILL_LIMIT_MS;
+      while ((await figure('space_pool_members{state="ready"}')) < 1) {
+        if (performance.now() > deadline) throw new Error('the pool was not filled in time');
+        await sleep(LOOK_EVERY_MS);
+      }
+      return poolHits();
     },
     vmmPids: () => vmmPidsIn(join(config.runDir, 'lives')),
     async [Symbol.asyncDispose]() {

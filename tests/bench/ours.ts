@@ -35,12 +35,21 @@ export async function answerRound({ samples, sandbox }: Ours, count: number): Pr
   }
 }
 
+/** Once with a member in the pool, and once with none, before it is filled again. What is measured next is not beside a fill. */
 export async function createRound({ installation, samples }: Ours): Promise<void> {
-  const startedAt = performance.now();
-  const copy = await samples.timed('create.clone', () => installation.create());
-  await copy.run(TRUE);
-  samples.add('create.first_command', performance.now() - startedAt);
-  await copy.delete();
+  const create = async (name: string) => {
+    const startedAt = performance.now();
+    const sandbox = await samples.timed(name, () => installation.create());
+    await sandbox.run(TRUE);
+    samples.add(`${name}.first_command`, performance.now() - startedAt);
+    return sandbox;
+  };
+  const before = await installation.poolFilled();
+  const made = [await create('create.pool'), await create('create.clone')];
+  if ((await installation.poolHits()) !== before + 1)
+    throw new Error('the first create was no hit, or the second one was');
+  for (const sandbox of made) await sandbox.delete();
+  await installation.poolFilled();
 }
 
 export async function snapshotRound({ samples, sandbox }: Ours): Promise<void> {
@@ -145,6 +154,7 @@ const IDLE_MS = 5_000;
 
 /** What sandboxes that do nothing take of the host: their VMMs' proportional set size. */
 export async function idleRound({ installation, samples }: Ours, count: number): Promise<void> {
+  await installation.poolFilled();
   const before = await installation.vmmPids();
   const idle: Sandbox[] = [];
   for (let one = 0; one < count; one++) {

@@ -10,8 +10,8 @@ export interface World extends AsyncDisposable {
   create(options?: CreateOptions): Promise<Sandbox>;
 }
 
-export async function makeWorld(vaultGib = 24): Promise<World> {
-  const config = testConfig(await mkdtemp('/var/tmp/space-e2e-'), vaultGib);
+export async function makeWorld(vaultGib = 24, more: Partial<Config> = {}): Promise<World> {
+  const config = { ...testConfig(await mkdtemp('/var/tmp/space-e2e-'), vaultGib), ...more };
   const platform = await startPlatform(config);
   const connection = { baseUrl: platform.url, apiKey: await platform.createApiKey() };
   return {
@@ -36,6 +36,9 @@ export function testConfig(dataDir: string, vaultGib = 24): Config {
     String(vaultGib),
     '--memory',
     '6000',
+    // Off, but where it is what is tested: filling it takes processor time from everything else.
+    '--pool-memory',
+    '0',
     '--log-level',
     'error',
   ];

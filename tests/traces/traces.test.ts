@@ -99,6 +99,7 @@ beforeAll(async () => {
     clock,
     chance,
     memoryMib: 10_000,
+    pool: { memoryMib: 0 },
     limits: TINY_LIMITS,
     tracer: ofNode,
     facts: {

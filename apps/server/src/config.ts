@@ -32,6 +32,8 @@ export interface Config {
   readonly previews?: string;
   /** Memory that VMs may take in all, MiB. */
   readonly memoryMib: number;
+  /** What the pool of ready sandboxes may take of it, MiB; 0: there is no pool. */
+  readonly poolMib: number;
   /** Whether to make an API key at this start, though there is one already. */
   readonly newKey: boolean;
   /** User ids for VMMs, one for each that runs; nothing else on the machine may use them. */
@@ -49,6 +51,8 @@ export const USAGE = `Usage: space up [OPTION…]      (or: npm start -- [OPTION
   --vault-device PATH    a block device for the vault      SPACE_VAULT_DEVICE  a sparse file in the data folder
   --vault-size GIB       size of that sparse file          SPACE_VAULT_GIB     64
   --memory MIB           memory that VMs may take in all   SPACE_MEMORY_MIB    three quarters of the machine's
+  --pool-memory MIB      what the pool of ready sandboxes may take of it; 0: none
+                                                           SPACE_POOL_MIB      an eighth of it, at most 4096
   --vmm-uids FIRST       64,000 user ids that only VMMs use  SPACE_VMM_UIDS    1900000000
   --tls-cert FILE, --tls-key FILE                          SPACE_TLS_CERT, SPACE_TLS_KEY
   --host NAME            a name to be addressed by (again for more)
@@ -84,6 +88,7 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
         'Give --tls-cert and --tls-key, or listen on 127.0.0.1 behind a proxy that has them.',
     );
   }
+  const memoryMib = wholeNumber('--memory', pick(values.memory, 'SPACE_MEMORY_MIB', `${defaultMemoryMib()}`), 256);
   return {
     listen,
     dataDir,
@@ -97,7 +102,12 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     hosts: values.host ?? [],
     ...previewsFrom(values.previews ?? env['SPACE_PREVIEWS']),
     ...tracesFrom(values.otlp, env),
-    memoryMib: wholeNumber('--memory', pick(values.memory, 'SPACE_MEMORY_MIB', `${defaultMemoryMib()}`), 256),
+    memoryMib,
+    poolMib: wholeNumber(
+      '--pool-memory',
+      pick(values['pool-memory'], 'SPACE_POOL_MIB', `${defaultPoolMib(memoryMib)}`),
+      0,
+    ),
     newKey: values['new-key'] === true,
     logLevel: levelFrom(pick(values['log-level'], 'SPACE_LOG', 'error')),
     vmmUids: {
@@ -126,6 +136,7 @@ function parse(argv: readonly string[]) {
         'vault-device': { type: 'string' },
         'vault-size': { type: 'string' },
         memory: { type: 'string' },
+        'pool-memory': { type: 'string' },
         'vmm-uids': { type: 'string' },
         'tls-cert': { type: 'string' },
         'tls-key': { type: 'string' },
@@ -226,4 +237,9 @@ function levelFrom(text: string): Config['logLevel'] {
 
 function defaultMemoryMib(): number {
   return Math.floor(Math.min(totalmem() * 0.75, Math.max(freemem(), totalmem() * 0.5)) / 2 ** 20);
+}
+
+/** Too little for a sandbox of the usual size where memory is short: then there is no pool. */
+function defaultPoolMib(memoryMib: number): number {
+  return Math.min(4096, Math.floor(memoryMib / 8));
 }

@@ -13,7 +13,7 @@ import type { Config } from './config.ts';
 import { livesFolderOf, nodeFolderOf, probeFolderOf, vaultFolderOf } from './places.ts';
 import type { Tracing } from './tracing.ts';
 
-export type NodeConfig = Pick<Config, 'dataDir' | 'runDir' | 'vault' | 'memoryMib'>;
+export type NodeConfig = Pick<Config, 'dataDir' | 'runDir' | 'vault' | 'memoryMib' | 'poolMib'>;
 
 export interface OpenNodeOptions {
   readonly config: NodeConfig;
@@ -72,6 +72,7 @@ async function openOn(
     clock,
     chance,
     memoryMib: config.memoryMib,
+    pool: { memoryMib: config.poolMib },
     limits: SIZE_LIMITS,
     ...tracing,
     facts: { runtime: 'qemu', accelerator, vmmVersion: vmm.version, jail: runtime.jail, encrypted: false },

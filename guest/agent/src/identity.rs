@@ -237,6 +237,7 @@ mod tests {
             machine_id: "0123456789abcdef0123456789abcdef".into(),
             wall_clock_ns: 1,
             entropy: vec![1; 32].into(),
+            fresh: false,
         };
         assert!(validate(&good).is_ok());
         assert!(validate(&AssumeIdentityRequest { hostname: "a\n127.0.0.1 b".into(), ..good.clone() }).is_err());

@@ -58,9 +58,10 @@ pub fn run(options: Options) -> io::Result<()> {
         let reaper = Reaper::start()?;
         let cgroups = options.cgroup.as_deref().map(|root| Cgroups::create(root, false)).transpose()?.map(Arc::new);
         let tunnels = Tunnels::new();
+        let processes = Processes::new(cgroups.clone(), reaper, Anchors::open()?);
         let server = Server::new(
-            Machine::new(cgroups.clone(), Identity::new(options.dry_identity), tunnels.clone()),
-            Processes::new(cgroups, reaper, Anchors::open()?),
+            Machine::new(cgroups, Identity::new(options.dry_identity), tunnels.clone(), processes.clone()),
+            processes,
             Files::new(),
             tunnels,
         );

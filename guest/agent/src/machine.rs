@@ -14,6 +14,7 @@ use crate::contract::{
 };
 use crate::errno;
 use crate::identity::Identity;
+use crate::processes::Processes;
 use crate::tunnels::Tunnels;
 
 const CONTRACTS: &[&str] = &["v1"];
@@ -23,11 +24,12 @@ pub struct Machine {
     cgroups: Option<Arc<Cgroups>>,
     identity: Arc<Identity>,
     tunnels: Tunnels,
+    processes: Processes,
 }
 
 impl Machine {
-    pub fn new(cgroups: Option<Arc<Cgroups>>, identity: Identity, tunnels: Tunnels) -> Self {
-        Self { cgroups, identity: Arc::new(identity), tunnels }
+    pub fn new(cgroups: Option<Arc<Cgroups>>, identity: Identity, tunnels: Tunnels, processes: Processes) -> Self {
+        Self { cgroups, identity: Arc::new(identity), tunnels, processes }
     }
 
     fn cgroups(&self) -> Result<&Cgroups, Status> {
@@ -70,6 +72,9 @@ impl machine_server::Machine for Machine {
     ) -> Result<Response<AssumeIdentityReply>, Status> {
         // User processes are frozen: what they find when they run again is a connection that was reset.
         self.tunnels.reset_all();
+        if request.get_ref().fresh {
+            self.processes.forget_ended();
+        }
         self.identity.assume(request.get_ref()).map(Response::new)
     }
 

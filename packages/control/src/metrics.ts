@@ -2,7 +2,7 @@
  * What the control plane did since its process started, and what there is now, in Prometheus' text format. No tenant, no
  * sandbox and no name is in it: labels come from closed sets, so that their number is bounded.
  */
-import { OPERATIONS, type Operation, SETTLED_STATES } from '@space/core';
+import { OPERATIONS, type Operation, type PoolStatus, SETTLED_STATES } from '@space/core';
 import type { ControlPorts } from './ports.ts';
 import type { Outcome } from './records.ts';
 
@@ -31,9 +31,9 @@ export class Metrics {
   }
 
   async render({ records, node }: Pick<ControlPorts, 'records' | 'node'>): Promise<string> {
-    const [sandboxes, { memory, vaults }] = await Promise.all([records.countSandboxes(), node.capabilities()]);
+    const [sandboxes, { memory, vaults, pool }] = await Promise.all([records.countSandboxes(), node.capabilities()]);
     const { connections, idle, waiting } = records.load();
-    const gauges: Gauge[] = [
+    const figures: Figure[] = [
       {
         name: 'space_sandboxes',
         help: 'Sandboxes, by the state they are settled in.',
@@ -44,6 +44,7 @@ export class Metrics {
       },
       { name: 'space_memory_promised_mib', help: 'Memory that microVMs may take.', values: [['', memory.promisedMib]] },
       { name: 'space_memory_total_mib', help: 'Memory that can be promised.', values: [['', memory.totalMib]] },
+      ...poolFigures(pool),
       {
         name: 'space_vault_available_bytes',
         help: 'What can still be written to a vault.',
@@ -59,7 +60,7 @@ export class Metrics {
         ],
       },
     ];
-    return [...this.#renderDurations(), ...gauges.flatMap(renderGauge), ''].join('\n');
+    return [...this.#renderDurations(), ...figures.flatMap(renderFigure), ''].join('\n');
   }
 
   #renderDurations(): string[] {
@@ -81,16 +82,68 @@ export class Metrics {
   }
 }
 
-interface Gauge {
+interface Figure {
   readonly name: string;
+  /** Left out: a gauge. */
+  readonly type?: 'gauge' | 'counter' | 'summary';
   readonly help: string;
   readonly values: readonly (readonly [labels: string, value: number])[];
 }
 
-function renderGauge({ name, help, values }: Gauge): string[] {
+/** The share of hits is what the pool is good for. */
+function poolFigures(pool: PoolStatus): Figure[] {
+  return [
+    {
+      name: 'space_pool_claims_total',
+      type: 'counter',
+      help: 'Creates that took a member of the pool (hit), and that found none (miss), since the node was started.',
+      values: [
+        ['{outcome="hit"}', pool.hits],
+        ['{outcome="miss"}', pool.misses],
+      ],
+    },
+    {
+      name: 'space_pool_members',
+      help: 'Ready sandboxes that nobody owns yet.',
+      values: [
+        ['{state="ready"}', pool.members],
+        ['{state="filling"}', pool.filling],
+      ],
+    },
+    { name: 'space_pool_memory_mib', help: 'Memory that they take.', values: [['', pool.takenMib]] },
+    {
+      name: 'space_pool_budget_mib',
+      help: 'Memory that they may take; 0: there is no pool.',
+      values: [['', pool.budgetMib]],
+    },
+    {
+      name: 'space_pool_fill_seconds',
+      type: 'summary',
+      help: 'Time that it took to start and warm members.',
+      values: [
+        ['_sum', pool.fillMs / 1000],
+        ['_count', pool.fills],
+      ],
+    },
+    {
+      name: 'space_pool_failed_fills_total',
+      type: 'counter',
+      help: 'Members that could not be started.',
+      values: [['', pool.failedFills]],
+    },
+    {
+      name: 'space_pool_given_up_total',
+      type: 'counter',
+      help: 'Members that were ended, since others wanted what they took or nobody wanted them any more.',
+      values: [['', pool.givenUp]],
+    },
+  ];
+}
+
+function renderFigure({ name, type = 'gauge', help, values }: Figure): string[] {
   return [
     `# HELP ${name} ${help}`,
-    `# TYPE ${name} gauge`,
+    `# TYPE ${name} ${type}`,
     ...values.map(([labels, value]) => `${name}${labels} ${value}`),
   ];
 }

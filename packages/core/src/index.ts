@@ -10,6 +10,7 @@ export * from './ids.ts';
 export * from './lifecycle.ts';
 export * from './limits.ts';
 export * from './manifest.ts';
+export * from './pool.ts';
 export * from './ports/clock.ts';
 export * from './ports/gateway.ts';
 export * from './ports/guest.ts';

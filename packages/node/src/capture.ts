@@ -26,6 +26,7 @@ import {
   type Tracer,
 } from '@space/core';
 import type { Life } from './life.ts';
+import type { Spares } from './start-life.ts';
 
 const SHORT_FLUSH_MS = 40;
 
@@ -38,6 +39,7 @@ export interface PointPlan {
   readonly machine: MachineFacts;
   readonly clock: Clock;
   readonly tracer: Tracer;
+  readonly spares: Spares;
   /** Throws when the order was superseded; called before each effect. */
   readonly check: () => void;
 }
@@ -92,7 +94,8 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
     try {
       plan.check();
       const manifest = manifestOf(plan, life.lifeId, { deviceState, takenAt });
-      await phase('commit', () => life.vault.commit(manifest, deviceState, { ending }));
+      const write = () => life.vault.commit(manifest, deviceState, { ending });
+      await phase('commit', () => plan.spares.withSpace(life.vault, write));
     } catch (error) {
       await life.vault.abandon(plan.snapshotId);
       throw error;
@@ -134,7 +137,8 @@ export async function captureDisk(life: Life, plan: PointPlan): Promise<TakenPoi
     await tracer.span({ name: 'capture' }, () => life.vault.capture(life.lifeId, snapshotId));
     plan.check();
     const manifest = manifestOf(plan, life.lifeId, { deviceState: null, takenAt });
-    await tracer.span({ name: 'commit' }, () => life.vault.commit(manifest, null));
+    const write = () => life.vault.commit(manifest, null);
+    await tracer.span({ name: 'commit' }, () => plan.spares.withSpace(life.vault, write));
   } catch (error) {
     await life.vault.abandon(snapshotId);
     throw error;

@@ -19,6 +19,7 @@ import { Ledger } from './ledger.ts';
 import type { ConnectGuest, Life } from './life.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { createOrders, type NodeState } from './orders.ts';
+import { Pool, type PoolOptions } from './pool.ts';
 import { ReadySnapshots, type TemplateSource } from './ready.ts';
 import { recoverLives } from './recover.ts';
 import { SpaceWatch } from './space-watch.ts';
@@ -36,6 +37,7 @@ export interface NodeOptions {
   readonly chance: Chance;
   /** Memory that VMs may take in all, MiB. */
   readonly memoryMib: number;
+  readonly pool: PoolOptions;
   readonly limits: SizeLimits;
   /** Left out: nobody asked for traces. */
   readonly tracer?: Tracer;
@@ -69,19 +71,28 @@ export function createNode(options: NodeOptions): Node {
       for (const [sandboxId, life] of lives)
         if (life.lifeId === lifeId) tellOfSpace({ kind: 'turned', sandboxId, lifeId });
     },
-    onShort: (vault, availableBytes) => tellOfSpace({ kind: 'short', vault, availableBytes }),
+    onShort(vault, availableBytes) {
+      void pool.leave(ledger.vault(vault));
+      tellOfSpace({ kind: 'short', vault, availableBytes });
+    },
   });
   const machinery: LifeMachinery = {
     ...options,
     tracer,
     budget: new MemoryBudget(options.memoryMib, options.clock),
     spaceWatch,
+    spares: {
+      makeRoom: () => pool.makeRoom(),
+      withSpace: (vault, work) => pool.withSpace(vault, work),
+    },
   };
-  const ready = new ReadySnapshots(machinery, options.templates);
+  const pool: Pool = new Pool(machinery, options.pool);
+  const ready = new ReadySnapshots(machinery, options.templates, (one) => pool.know(one));
 
   const state: NodeState = {
     ledger,
     machinery,
+    pool,
     lives,
     admit(sandboxId, life) {
       lives.set(sandboxId, life);
@@ -103,6 +114,7 @@ export function createNode(options: NodeOptions): Node {
     },
     async reserveMemory(claims) {
       machinery.budget.claim(claims);
+      await pool.makeRoom();
     },
     async releaseMemory(sandboxIds) {
       machinery.budget.unclaim(sandboxIds);
@@ -129,6 +141,7 @@ export function createNode(options: NodeOptions): Node {
         ...options.facts,
         limits: options.limits,
         memory: { totalMib: machinery.budget.totalMib, promisedMib: machinery.budget.promisedMib },
+        pool: pool.status(),
         vaults: await Promise.all(
           options.vaults.map(async (vault) => ({
             name: vault.name,
@@ -152,12 +165,14 @@ export function createNode(options: NodeOptions): Node {
     },
     async release() {
       spaceWatch.close();
+      await pool.close();
       await Promise.all([...lives.values()].map((life) => life.release()));
       lives.clear();
       await options.runtime.close();
     },
     async close() {
       spaceWatch.close();
+      await pool.close();
       await Promise.all([...lives.values()].map((life) => life.end('the node was closed')));
       await options.runtime.close();
       for (const vault of options.vaults) await vault.close();

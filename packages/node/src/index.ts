@@ -6,3 +6,4 @@
  * fails, what was there before.
  */
 export { createNode, type Node, type NodeOptions, type TemplateSource } from './create-node.ts';
+export type { PoolOptions } from './pool.ts';

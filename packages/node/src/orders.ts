@@ -22,11 +22,13 @@ import {
 import { type CapturedPoint, capture, captureDisk, type PointPlan } from './capture.ts';
 import type { Held, Ledger } from './ledger.ts';
 import type { Life } from './life.ts';
-import { endLife, type LifeMachinery, prepareLife } from './start-life.ts';
+import type { Pool } from './pool.ts';
+import { endLife, type LifeMachinery, type LifePlan, prepareLife } from './start-life.ts';
 
 export interface NodeState {
   readonly ledger: Ledger;
   readonly machinery: LifeMachinery;
+  readonly pool: Pool;
   /** The running life of each sandbox that has one. */
   readonly lives: Map<SandboxId, Life>;
   /** Makes a life the sandbox's own and watches for its end. */
@@ -64,7 +66,8 @@ export function createOrders(state: NodeState): Orders {
         name: `node ${order.name}`,
         attributes: { 'space.sandbox': asked.sandboxId, 'space.epoch': asked.epoch },
       };
-      return tracer.span(span, () => ledger.exclusively(asked.sandboxId, asked.epoch, () => order(state, asked)));
+      const inTurn = () => ledger.exclusively(asked.sandboxId, asked.epoch, () => order(state, asked));
+      return tracer.span(span, () => state.pool.aside(inTurn));
     };
   return {
     start: alone(start),
@@ -98,18 +101,20 @@ export function createOrders(state: NodeState): Orders {
 }
 
 async function start(state: NodeState, order: StartOrder): Promise<StartedLife> {
-  const { ledger, machinery } = state;
+  const { ledger, machinery, pool } = state;
   const vault = ledger.vault(order.vault);
   const before = ledger.find(order.sandboxId)?.record;
   if (state.lives.has(order.sandboxId)) throw new AppError('wrong_state', `${order.sandboxId} is running.`);
   const from = order.from === 'crashed' ? crashedDisk(order, before) : order.from;
-  const prepared = await prepareLife(machinery, {
+  const plan: LifePlan = {
     vault,
     size: order.size,
     from,
-    identity: order,
+    identity: { ...order, isFresh: typeof from === 'string' && pool.knows(from) },
     check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
-  });
+    since: machinery.clock.monotonicMs(),
+  };
+  const prepared = (await pool.claim(plan)) ?? (await prepareLife(machinery, plan));
   return switchTo(state, vault, prepared, {
     format: MANIFEST_FORMAT,
     sandboxId: order.sandboxId,
@@ -278,6 +283,7 @@ function planOf(
     machine: machinery.runtime.machine,
     clock: machinery.clock,
     tracer: machinery.tracer,
+    spares: machinery.spares,
     check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
   };
   return { held, life, plan };

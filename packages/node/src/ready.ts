@@ -6,12 +6,8 @@
 import {
   AppError,
   asAppError,
-  type Chance,
-  type Guest,
   type MachineFacts,
   newId,
-  type ProcessEvent,
-  type SandboxId,
   type Size,
   type SnapshotId,
   sizeKey,
@@ -19,6 +15,7 @@ import {
   type Vault,
 } from '@space/core';
 import { capture } from './capture.ts';
+import { nobody, runInTurn } from './nobody.ts';
 import { endLife, type LifeMachinery, prepareLife } from './start-life.ts';
 
 /** A template's root disk, as set-up built it. */
@@ -26,6 +23,13 @@ export interface TemplateSource {
   readonly name: string;
   readonly diskPath: string;
   readonly digest: string;
+}
+
+export interface ReadySnapshot {
+  readonly snapshotId: SnapshotId;
+  readonly vault: Vault;
+  readonly template: string;
+  readonly size: Size;
 }
 
 /** Run once before the ready snapshot is taken, so that what they read is in the guest's page cache in every copy. */
@@ -42,9 +46,12 @@ export class ReadySnapshots {
   readonly #ready = new Map<ReadyKey, SnapshotId>();
   readonly #builds = new Map<ReadyKey, Promise<SnapshotId>>();
   readonly #status = new Map<string, Map<ReadyKey, BuildStatus>>();
+  readonly #onReady: (ready: ReadySnapshot) => void;
 
-  constructor(machinery: LifeMachinery, templates: readonly TemplateSource[]) {
+  /** `onReady` is told of each that there is, once. */
+  constructor(machinery: LifeMachinery, templates: readonly TemplateSource[], onReady: (ready: ReadySnapshot) => void) {
     this.#machinery = machinery;
+    this.#onReady = onReady;
     this.#templates = new Map(templates.map((template) => [template.name, template]));
   }
 
@@ -65,8 +72,7 @@ export class ReadySnapshots {
         await vault.deletePoint(snapshotId);
         continue;
       }
-      this.#ready.set(this.#key(vault, template, manifest.size), snapshotId);
-      this.#report(template, this.#key(vault, template, manifest.size), manifest.size, 'ready', 1);
+      this.#isReady(vault, template, manifest.size, snapshotId);
     }
   }
 
@@ -98,8 +104,7 @@ export class ReadySnapshots {
       await vault.importImage(template.digest, template.diskPath);
       report('booting', 0.2);
       const snapshotId = await this.#bootAndCapture(vault, template, size, report);
-      this.#ready.set(key, snapshotId);
-      report('ready', 1);
+      this.#isReady(vault, template, size, snapshotId);
       return snapshotId;
     } catch (error) {
       this.#status.get(template.name)?.delete(key);
@@ -134,7 +139,7 @@ export class ReadySnapshots {
     try {
       await prepared.thaw();
       report('warming up', 0.7);
-      await warmUp(await prepared.life.guest(), machinery.chance);
+      await runInTurn(await prepared.life.guest(), WARM_UP, machinery.chance);
       report('taking the ready snapshot', 0.9);
       const snapshotId = newId('snapshot', machinery.chance);
       const captured = await capture(prepared.life, {
@@ -145,6 +150,7 @@ export class ReadySnapshots {
         machine: machinery.runtime.machine,
         clock: machinery.clock,
         tracer: machinery.tracer,
+        spares: machinery.spares,
         freezeTimeoutMs: FREEZE_TIMEOUT_MS,
         check: () => undefined,
       });
@@ -153,6 +159,13 @@ export class ReadySnapshots {
     } finally {
       await endLife(machinery, prepared.life, 'the ready snapshot is taken');
     }
+  }
+
+  #isReady(vault: Vault, template: TemplateSource, size: Size, snapshotId: SnapshotId): void {
+    const key = this.#key(vault, template, size);
+    this.#ready.set(key, snapshotId);
+    this.#report(template, key, size, 'ready', 1);
+    this.#onReady({ snapshotId, vault, template: template.name, size });
   }
 
   #key(vault: Vault, template: TemplateSource, size: Size): ReadyKey {
@@ -167,27 +180,6 @@ export class ReadySnapshots {
     }
     statuses.set(key, { size, state: progress === 1 ? 'ready' : 'building', step, progress });
   }
-}
-
-/** A name for a machine that nobody owns yet; replaced by each copy's own before its first user instruction. */
-function nobody(chance: Chance): SandboxId {
-  return newId('sandbox', chance);
-}
-
-async function warmUp(guest: Guest, chance: Chance): Promise<void> {
-  for (const command of WARM_UP) {
-    const events = guest.exec({ processId: newId('process', chance), argv: ['/bin/bash', '-lc', command], env: {} });
-    const last = await lastOf(events);
-    if (last?.kind !== 'exited' || !('code' in last.exit) || last.exit.code !== 0) {
-      throw new AppError('boot_failed', `The template's warm-up command failed: ${command}`);
-    }
-  }
-}
-
-async function lastOf(events: AsyncIterable<ProcessEvent>): Promise<ProcessEvent | undefined> {
-  let last: ProcessEvent | undefined;
-  for await (const event of events) last = event;
-  return last;
 }
 
 function sameMachine(a: MachineFacts, b: MachineFacts): boolean {

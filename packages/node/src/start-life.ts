@@ -38,19 +38,31 @@ export interface LifeMachinery {
   readonly connectGuest: ConnectGuest;
   readonly budget: MemoryBudget;
   readonly spaceWatch: SpaceWatch;
+  readonly spares: Spares;
   readonly clock: Clock;
   readonly chance: Chance;
   readonly tracer: Tracer;
+}
+
+/** What gives memory and space back when somebody wants them. */
+export interface Spares {
+  /** Returns when nobody takes what is promised to others. Throws `insufficient_memory` when that cannot be had. */
+  makeRoom(): Promise<void>;
+  /** Runs the work, and once more if it found no space and some could be given back. */
+  withSpace<T>(vault: Vault, work: () => Promise<T>): Promise<T>;
 }
 
 export interface LifePlan {
   readonly vault: Vault;
   readonly size: Size;
   readonly from: SnapshotId | Exclude<LifeSource, { kind: 'point' }>;
-  readonly identity: { readonly sandboxId: SandboxId; readonly generation: number };
+  /** `isFresh`: it comes from a ready snapshot, which nobody has owned. */
+  readonly identity: { readonly sandboxId: SandboxId; readonly generation: number; readonly isFresh?: boolean };
   readonly check: () => void;
   /** When the order came, on the monotonic clock; left out: now. */
   readonly since?: number;
+  /** It is started for nobody yet: it takes only what is free, and what it does is not watched. */
+  readonly spare?: boolean;
 }
 
 /** A VM whose agent has its identity and whose user processes wait for the thaw. */
@@ -63,37 +75,48 @@ export interface PreparedLife {
 }
 
 export async function prepareLife(machinery: LifeMachinery, plan: LifePlan): Promise<PreparedLife> {
-  const { budget, clock, chance, tracer } = machinery;
+  const { budget, clock, chance, spares } = machinery;
   const startedAt = plan.since ?? clock.monotonicMs();
   const lifeId = newId('life', chance);
   plan.check();
-  budget.reserve(lifeId, plan.size.memoryMib, plan.identity.sandboxId);
+  if (plan.spare === true) budget.reserveSpare(lifeId, plan.size.memoryMib);
+  else budget.reserve(lifeId, plan.size.memoryMib, plan.identity.sandboxId);
   let life: Life | null = null;
   try {
+    if (plan.spare !== true) await spares.makeRoom();
     life = await startVm(machinery, plan, lifeId);
-    machinery.spaceWatch.add(life, plan.size);
-    const runningMs = clock.monotonicMs() - startedAt;
-    plan.check();
-    const started = life;
-    const guest = await tracer.span({ name: 'reach the agent' }, () => started.guest());
-    await tracer.span({ name: 'assume identity' }, () =>
-      guest.assumeIdentity(identityOf(plan.identity, lifeId, chance)),
-    );
-    plan.check();
-    return {
-      life: started,
-      async thaw() {
-        await tracer.span({ name: 'thaw' }, () => guest.thaw());
-        return { lifeId, runningMs, readyMs: clock.monotonicMs() - startedAt };
-      },
-      discard: (reason) => endLife(machinery, started, reason),
-    };
+    return await giveIdentity(machinery, plan, life, startedAt);
   } catch (error) {
     if (life !== null) await endLife(machinery, life, 'it could not be started');
     else await plan.vault.deleteLife(lifeId);
     budget.release(lifeId);
     throw error;
   }
+}
+
+/** Makes a running VM, whose user processes are frozen, the sandbox's. What fails leaves the life to the caller. */
+export async function giveIdentity(
+  machinery: LifeMachinery,
+  plan: LifePlan,
+  life: Life,
+  startedAt: number,
+): Promise<PreparedLife> {
+  const { clock, chance, tracer } = machinery;
+  const { lifeId } = life;
+  if (plan.spare !== true) machinery.spaceWatch.add(life, plan.size);
+  const runningMs = clock.monotonicMs() - startedAt;
+  plan.check();
+  const guest = await tracer.span({ name: 'reach the agent' }, () => life.guest());
+  await tracer.span({ name: 'assume identity' }, () => guest.assumeIdentity(identityOf(plan.identity, lifeId, chance)));
+  plan.check();
+  return {
+    life,
+    async thaw() {
+      await tracer.span({ name: 'thaw' }, () => guest.thaw());
+      return { lifeId, runningMs, readyMs: clock.monotonicMs() - startedAt };
+    },
+    discard: (reason) => endLife(machinery, life, reason),
+  };
 }
 
 /** Pauses between the attempts to end a life, in milliseconds. What resists all of them is removed at the next open. */
@@ -114,10 +137,15 @@ export async function endLife(machinery: LifeMachinery, life: Life, reason: stri
 }
 
 async function startVm(machinery: LifeMachinery, plan: LifePlan, lifeId: LifeId): Promise<Life> {
-  const { runtime, connectGuest, tracer } = machinery;
+  const { runtime, connectGuest, tracer, spares } = machinery;
   const vault = plan.vault.name;
+  const createLife = (from: LifeSource) => plan.vault.createLife(lifeId, from);
+  const cloneFiles = (from: LifeSource) =>
+    tracer.span({ name: 'clone files' }, () =>
+      plan.spare === true ? createLife(from) : spares.withSpace(plan.vault, () => createLife(from)),
+    );
   const boot = async (from: LifeSource, size: Size) => {
-    const files = await tracer.span({ name: 'clone files' }, () => plan.vault.createLife(lifeId, from));
+    const files = await cloneFiles(from);
     const vm = await tracer.span({ name: 'boot' }, () => runtime.boot({ lifeId, size, vault, files }));
     return new Life(plan.vault, vm, connectGuest, { booting: true });
   };
@@ -131,9 +159,7 @@ async function startVm(machinery: LifeMachinery, plan: LifePlan, lifeId: LifeId)
     return boot({ kind: 'disk', snapshotId, memoryBytes: size.memoryMib * 2 ** 20 }, size);
   }
   checkFit(point.manifest.machine, runtime.machine);
-  const files = await tracer.span({ name: 'clone files' }, () =>
-    plan.vault.createLife(lifeId, { kind: 'point', snapshotId }),
-  );
+  const files = await cloneFiles({ kind: 'point', snapshotId });
   const vm = await tracer.span({ name: 'restore' }, () =>
     runtime.restore({ lifeId, size: point.manifest.size, vault, files }, deviceState),
   );
@@ -176,5 +202,6 @@ function identityOf(of: LifePlan['identity'], lifeId: LifeId, chance: Chance): G
     // The same in every life of a sandbox, another one in each fork.
     machineId: createHash('sha256').update(`machine-id:${of.sandboxId}`).digest('hex').slice(0, 32),
     entropy: chance.bytes(64),
+    isFresh: of.isFresh === true,
   };
 }

@@ -16,7 +16,7 @@ import {
   type VaultSpace,
 } from '@space/core';
 import { connectNode, type RemoteNode, type Service, serveNode } from '@space/link';
-import { createNode, type Node } from '@space/node';
+import { createNode, type Node, type PoolOptions } from '@space/node';
 import { connectFakeGuest, FakeRuntime, FakeVault, Faults, realClock, seededChance } from '@space/testkit';
 
 /** The fake vault copies whole files, and the matrices make thousands of them: a few of its blocks are enough. */
@@ -35,6 +35,8 @@ export interface World extends AsyncDisposable {
   readonly runtime: FakeRuntime;
   readonly chance: Chance;
   epoch(): number;
+  /** The ready snapshot of template `base`, built where it is missing. */
+  ready(): Promise<SnapshotId>;
   /** A running sandbox of template `base`. */
   create(): Promise<SandboxId>;
   start(sandboxId: SandboxId, from: SnapshotId | 'crashed', generation?: number): Promise<void>;
@@ -45,11 +47,17 @@ export interface World extends AsyncDisposable {
   run(sandboxId: SandboxId, command: string): Promise<string>;
   /** A new node over the same vault and VMs, as after the death of the daemon; perhaps on another VMM build. */
   restart(vmmBuild?: string): Promise<void>;
+  /** The same, and what the dead one had begun does nothing any more. */
+  die(): Promise<void>;
   /** What lies in the vault: folder name → entries. */
   leftovers(): Promise<{ lives: string[]; staging: string[]; alive: string[] }>;
 }
 
-export async function makeWorld({ memory, reached }: WorldKind, memoryMib = 100_000): Promise<World> {
+export async function makeWorld(
+  { memory, reached }: WorldKind,
+  memoryMib = 100_000,
+  pool: PoolOptions = { memoryMib: 0 },
+): Promise<World> {
   const folder = await mkdtemp(join(tmpdir(), 'space-node-'));
   const image = join(folder, 'base.img');
   await writeFile(image, '{}');
@@ -60,8 +68,10 @@ export async function makeWorld({ memory, reached }: WorldKind, memoryMib = 100_
   let service: Service | null = null;
   let remote: RemoteNode | null = null;
   let present: Node | null = null;
+  let presentVault = new MortalFaults(faults);
   const open = async (vmmBuild = 'fake-1', free?: VaultSpace) => {
-    const fakeVault = await FakeVault.open(DEFAULT_VAULT, join(folder, 'vault'), faults);
+    presentVault = new MortalFaults(faults);
+    const fakeVault = await FakeVault.open(DEFAULT_VAULT, join(folder, 'vault'), presentVault);
     if (free !== undefined) fakeVault.free = free;
     const node = createNode({
       runtime: new FakeRuntime(memory, faults, runtime.alive, { vmmBuild }),
@@ -71,6 +81,7 @@ export async function makeWorld({ memory, reached }: WorldKind, memoryMib = 100_
       clock: realClock(),
       chance,
       memoryMib,
+      pool,
       limits: SIZE_LIMITS,
       facts: {
         runtime: 'fake',
@@ -100,9 +111,10 @@ export async function makeWorld({ memory, reached }: WorldKind, memoryMib = 100_
     runtime,
     chance,
     epoch: () => ++epoch,
+    ready: () => world.node.ensureReady(vault, 'base', TINY),
     async create() {
       const sandboxId = newId('sandbox', chance);
-      await world.start(sandboxId, await world.node.ensureReady(vault, 'base', TINY));
+      await world.start(sandboxId, await world.ready());
       return sandboxId;
     },
     async start(sandboxId, from, generation = 1) {
@@ -133,17 +145,38 @@ export async function makeWorld({ memory, reached }: WorldKind, memoryMib = 100_
       await present?.release();
       Object.assign(world, await open(vmmBuild, world.vault.free));
     },
+    async die() {
+      presentVault.isDead = true;
+      Object.assign(world, await open());
+    },
     async leftovers() {
       const entries = (part: string) => readdir(join(folder, 'vault', part));
       return { lives: await entries('lives'), staging: await entries('staging'), alive: [...runtime.alive.keys()] };
     },
     async [Symbol.asyncDispose]() {
+      await present?.release();
       await remote?.close();
       await service?.close();
       await rm(folder, { recursive: true, force: true });
     },
   };
   return world;
+}
+
+/** Of a node that may die: from then on, nothing that it begins with its vault comes to an end. */
+class MortalFaults extends Faults {
+  isDead = false;
+  readonly #world: Faults;
+
+  constructor(world: Faults) {
+    super();
+    this.#world = world;
+  }
+
+  override async at(step: string): Promise<void> {
+    if (this.isDead) return new Promise(() => undefined);
+    return this.#world.at(step);
+  }
 }
 
 function textOf(events: readonly ProcessEvent[]): string {

@@ -60,8 +60,10 @@ class FakeGuest implements Guest {
   }
 
   async assumeIdentity(identity: GuestIdentity): Promise<void> {
-    const { sandboxId, generation, hostname, machineId } = identity;
-    (await this.#call('assumeIdentity')).identity = { sandboxId, generation, hostname, machineId };
+    const { sandboxId, generation, hostname, machineId, isFresh } = identity;
+    const state = await this.#call('assumeIdentity');
+    state.identity = { sandboxId, generation, hostname, machineId };
+    if (isFresh) state.ended = {};
   }
 
   async thaw(): Promise<void> {

@@ -35,6 +35,7 @@ import {
   type NodeCapabilities,
   type NodePort,
   type OutputPosition,
+  type PoolStatus,
   type ProcessEvent,
   type ProcessId,
   type ProcessInput,
@@ -90,6 +91,10 @@ interface FakePoint {
   readonly owner: SandboxId | null;
 }
 
+const NO_POOL: PoolStatus = {
+  ...{ budgetMib: 0, takenMib: 0, members: 0, filling: 0, hits: 0, misses: 0 },
+  ...{ fills: 0, fillMs: 0, failedFills: 0, givenUp: 0 },
+};
 const UNCHANGED: Changed = { diskBytes: 0, memoryBytes: 0 };
 
 export class FakeNode implements NodePort {
@@ -189,6 +194,7 @@ export class FakeNode implements NodePort {
       jail: { inForce: [], missing: [] },
       limits: SIZE_LIMITS,
       memory: { totalMib: this.memoryMib, promisedMib: this.#promisedMib() },
+      pool: NO_POOL,
       vaults: [{ name: 'default', totalBytes: 2 ** 33, availableBytes: this.availableBytes, encrypted: false }],
     };
   }

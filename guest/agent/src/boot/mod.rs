@@ -64,9 +64,10 @@ async fn serve(control: &Path, traffic: &Path) -> io::Result<()> {
     let reaper = Reaper::start()?;
     let cgroups = Arc::new(Cgroups::create(Path::new(mounts::CGROUP), true)?);
     let tunnels = Tunnels::new();
+    let processes = Processes::new(Some(cgroups.clone()), reaper, Anchors::open()?);
     let server = Server::new(
-        Machine::new(Some(cgroups.clone()), Identity::new(false), tunnels.clone()),
-        Processes::new(Some(cgroups), reaper, Anchors::open()?),
+        Machine::new(Some(cgroups), Identity::new(false), tunnels.clone(), processes.clone()),
+        processes,
         Files::new(),
         tunnels,
     );

@@ -40,6 +40,10 @@ impl Processes {
     pub fn new(cgroups: Option<Arc<Cgroups>>, reaper: Reaper, anchors: Anchors) -> Self {
         Self { cgroups, reaper, anchors: Arc::new(anchors), table: Arc::default(), budget: Arc::default() }
     }
+
+    pub fn forget_ended(&self) {
+        self.table.forget_ended();
+    }
 }
 
 fn describe(process: &Process) -> ProcessStatus {

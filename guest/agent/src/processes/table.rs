@@ -131,6 +131,13 @@ impl Table {
         state.keep(removed);
     }
 
+    /// Nobody is to see what has run so far.
+    pub fn forget_ended(&self) {
+        let mut state = self.lock();
+        state.kept.clear();
+        state.ended.clear();
+    }
+
     pub fn find(&self, id: &str) -> Result<Arc<Process>, Status> {
         self.lock().alive.get(id).cloned().ok_or_else(not_found)
     }
@@ -224,6 +231,18 @@ mod tests {
         assert!(table.find_kept("1").is_ok());
         assert!(table.find("1").is_err());
         assert_eq!(table.all().len(), KEPT);
+    }
+
+    #[test]
+    fn what_has_ended_can_be_forgotten() {
+        let table = Table::default();
+        for id in ["ended", "alive"] {
+            table.insert(process(id));
+        }
+        table.remove("ended", true);
+        table.forget_ended();
+        assert_eq!(table.all().iter().map(|process| process.id.as_str()).collect::<Vec<_>>(), ["alive"]);
+        assert!(table.check_free("ended").is_ok() && table.check_free("alive").is_err());
     }
 
     #[test]

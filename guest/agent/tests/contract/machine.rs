@@ -19,6 +19,7 @@ pub fn identity() -> AssumeIdentityRequest {
         machine_id: "0123456789abcdef0123456789abcdef".into(),
         wall_clock_ns: 1_700_000_000_000_000_000,
         entropy: vec![3; 64].into(),
+        fresh: false,
     }
 }
 

@@ -66,13 +66,13 @@ async function sendIdentity(
   { channel, limits, clock }: Context,
   identity: GuestIdentity,
 ): Promise<AssumeIdentityReply> {
-  const { sandboxId, lifeId, hostname, machineId, entropy } = identity;
+  const { sandboxId, lifeId, hostname, machineId, entropy, isFresh: fresh } = identity;
   const generation = wireNumber('The generation', identity.generation);
   const options = { kind: 'identity', limitMs: limits.replyMs, repeatable: true } as const;
   return callOnce(channel, options, (signal) => {
     // Read at the last moment: the wait for an earlier try is no part of it.
     const wallClockNs = nanoseconds(clock);
-    const request = { sandboxId, lifeId, generation, hostname, machineId, wallClockNs, entropy };
+    const request = { sandboxId, lifeId, generation, hostname, machineId, wallClockNs, entropy, fresh };
     return channel.unary(Machine.method.assumeIdentity, request, signal);
   });
 }

@@ -54,6 +54,8 @@ export interface GuestIdentity {
   readonly machineId: string;
   /** At least 32 random bytes. */
   readonly entropy: Uint8Array;
+  /** Nobody has owned the machine before: the commands that have ended in it are forgotten. */
+  readonly isFresh: boolean;
 }
 
 export interface GuestCommand {

@@ -200,12 +200,31 @@ export interface NodeCapabilities {
   };
   readonly limits: SizeLimits;
   readonly memory: { readonly totalMib: number; readonly promisedMib: number };
+  readonly pool: PoolStatus;
   readonly vaults: readonly {
     readonly name: string;
     readonly totalBytes: number;
     readonly availableBytes: number;
     readonly encrypted: boolean;
   }[];
+}
+
+/** MicroVMs that wait for a create to take them. Counts are since the node was started. */
+export interface PoolStatus {
+  /** What they may take in all; 0: there is no pool. */
+  readonly budgetMib: number;
+  readonly takenMib: number;
+  readonly members: number;
+  readonly filling: number;
+  /** Starts from a ready snapshot that took a member, and that found none. */
+  readonly hits: number;
+  readonly misses: number;
+  readonly fills: number;
+  /** In all of them. */
+  readonly fillMs: number;
+  readonly failedFills: number;
+  /** Members that were ended so that others had memory or space, or since nobody asked for their kind any more. */
+  readonly givenUp: number;
 }
 
 export interface TemplateStatus {

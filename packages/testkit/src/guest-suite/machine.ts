@@ -1,4 +1,4 @@
-import { type GuestIdentity, hostnameOf, newId } from '@space/core';
+import { type Guest, type GuestIdentity, hostnameOf, newId, type OutputPosition } from '@space/core';
 import { expect, test } from 'vitest';
 import { chance, type GuestAbilities, type WithGuest } from './world.ts';
 
@@ -16,6 +16,19 @@ export function machineCases(withGuest: WithGuest, can: GuestAbilities): void {
     'takes an identity, again and again',
     withGuest(async ({ guest }) => {
       for (const generation of [1, 2]) await guest.assumeIdentity(identity(generation));
+    }),
+  );
+
+  test(
+    'forgets the commands that have ended when it gets its first owner, and keeps them for all later ones',
+    withGuest(async ({ guest }) => {
+      const first = await ended(guest);
+      await guest.assumeIdentity(identity(1));
+      expect((await Array.fromAsync(guest.attach(first))).at(-1)).toMatchObject({ kind: 'exited' });
+      await guest.assumeIdentity({ ...identity(1), isFresh: true });
+      await expect(Array.fromAsync(guest.attach(first))).rejects.toMatchObject({ code: 'not_found' });
+      const second = await ended(guest);
+      expect((await Array.fromAsync(guest.attach(second))).at(-1)).toMatchObject({ kind: 'exited' });
     }),
   );
 
@@ -47,6 +60,13 @@ export function machineCases(withGuest: WithGuest, can: GuestAbilities): void {
   );
 }
 
+/** Where the output of a command begins that has ended. */
+async function ended(guest: Guest): Promise<OutputPosition> {
+  const processId = newId('process', chance);
+  for await (const _ of guest.exec({ processId, argv: ['/bin/bash', '-c', 'true'], env: {} }));
+  return { processId, stdoutOffset: 0, stderrOffset: 0 };
+}
+
 function identity(generation: number): GuestIdentity {
   const sandboxId = newId('sandbox', chance);
   return {
@@ -56,5 +76,6 @@ function identity(generation: number): GuestIdentity {
     hostname: hostnameOf(sandboxId),
     machineId: Buffer.from(chance.bytes(16)).toString('hex'),
     entropy: chance.bytes(32),
+    isFresh: false,
   };
 }
