@@ -1,5 +1,6 @@
 /** How sandboxes come into being: recorded first, all or none, then started from a point. */
 import { AppError, asAppError, type NodePort, newId, type SandboxId, type SnapshotId } from '@space/core';
+import type { Admission } from './admission.ts';
 import { succeeded } from './conclude.ts';
 import type { Driver } from './driver.ts';
 import { timingsOf } from './effects.ts';
@@ -17,15 +18,18 @@ export type Born = { readonly sandbox: RecordedSandbox } | { readonly error: App
 export class Nursery {
   readonly #ports: ControlPorts;
   readonly #driver: Driver;
+  readonly #admission: Admission;
 
-  constructor(ports: ControlPorts, driver: Driver) {
+  constructor(ports: ControlPorts, driver: Driver, admission: Admission) {
     this.#ports = ports;
     this.#driver = driver;
+    this.#admission = admission;
   }
 
   /** Runs `work` with memory reserved for so many sandboxes to be. Throws `insufficient_memory` when it is not there for all. */
   async withMemory<T>(count: number, memoryMib: number, work: (ids: readonly SandboxId[]) => Promise<T>): Promise<T> {
     const { node, chance, logger } = this.#ports;
+    this.#admission.checkNobodyWaits();
     const ids = Array.from({ length: count }, () => newId('sandbox', chance));
     await node.reserveMemory(ids.map((sandboxId) => ({ sandboxId, memoryMib })));
     try {
@@ -40,6 +44,7 @@ export class Nursery {
   /** Throws when nothing could be recorded; else one result per birth, in order. */
   async bear(births: readonly Birth[], caller: GatedCaller, ids: readonly SandboxId[] = []): Promise<readonly Born[]> {
     this.#driver.checkOpen();
+    if (ids.length === 0) this.#admission.checkNobodyWaits();
     const { records, chance, clock } = this.#ports;
     const at = new Date(clock.now());
     const recorded = births.map((birth, index): NewSandbox => {

@@ -14,6 +14,7 @@ import {
   type SpaceNews,
 } from '@space/core';
 import { ActivityLog } from './activity.ts';
+import { Admission } from './admission.ts';
 import { type Identity, identify } from './api-keys.ts';
 import { Audit } from './audit.ts';
 import { Nursery } from './birth.ts';
@@ -88,8 +89,9 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
   const sampler = new Sampler(ports);
   const reconciler: Reconciler = new Reconciler(ports, (operationId) => driver.owns(operationId));
   const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
-  const effects = new Effects(ports);
-  const nursery = new Nursery(ports, driver);
+  const admission = new Admission(ports);
+  const effects = new Effects(ports, admission);
+  const nursery = new Nursery(ports, driver, admission);
   const { logger } = ports;
   const keys = new GrantWatch<ApiKeyId>({
     endedAmong: (ids) => ports.records.tenants.revokedAmong(ids),

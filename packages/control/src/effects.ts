@@ -9,6 +9,7 @@ import {
   type StartedLife,
   type TakenPoint,
 } from '@space/core';
+import type { Admission, Waker } from './admission.ts';
 import { succeeded } from './conclude.ts';
 import type { Effect, Plan } from './driver.ts';
 import type { ControlPorts } from './ports.ts';
@@ -36,9 +37,11 @@ export class NotRunningError extends Error {
 
 export class Effects {
   readonly #ports: ControlPorts;
+  readonly #admission: Admission;
 
-  constructor(ports: ControlPorts) {
+  constructor(ports: ControlPorts, admission: Admission) {
     this.#ports = ports;
+    this.#admission = admission;
   }
 
   pause(): Effect<void> {
@@ -87,7 +90,13 @@ export class Effects {
         }
         if (from === undefined || generation === undefined) throw new Error('a resume has a point and a generation');
         const { template, size } = begun;
-        const life = await this.#ports.node.start({ ...orderOf(begun), from, template, generation, size });
+        const order = { ...orderOf(begun), from, template, generation, size };
+        const waker: Waker = {
+          sandboxId: begun.id,
+          memoryMib: size.memoryMib,
+          organisation: () => this.#ports.records.tenants.organisationOf(begun.projectId),
+        };
+        const life = await this.#admission.wake(waker, () => this.#ports.node.start(order));
         const changes = { generation, ...(from === 'crashed' ? {} : { head: from }) };
         return succeeded(undefined, { changes, timings: timingsOf(life) });
       },

@@ -68,6 +68,8 @@ export interface TenantRecords {
   /** Those that are deleted and hold something still. */
   projectsToPurge(): Promise<readonly ProjectId[]>;
   findProject(organisationId: OrganisationId, id: ProjectId): Promise<RecordedProject | null>;
+  /** Whose project it is; null: nobody's. */
+  organisationOf(id: ProjectId): Promise<OrganisationId | null>;
   findProjectByName(organisationId: OrganisationId, name: string): Promise<RecordedProject | null>;
   /** Null: there is none. */
   updateProject(id: ProjectId, changes: ProjectChanges): Promise<RecordedProject | null>;

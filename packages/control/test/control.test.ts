@@ -154,13 +154,13 @@ describe('pause and resume', () => {
     const { id } = await world.create();
     await world.pause(id);
     const held = world.node.faults.holdNext('start');
-    world.node.faults.failNext('start vm', new AppError('insufficient_memory', 'full'));
+    world.node.faults.failNext('start vm', new AppError('insufficient_space', 'full'));
     const reads = Promise.allSettled(Array.from({ length: 10 }, () => world.exec(id, 'read')));
     await held.reached;
     await setTimeout(10);
     held.letGo();
     const results = await reads;
-    for (const result of results) expect(result).toMatchObject({ reason: { code: 'insufficient_memory' } });
+    for (const result of results) expect(result).toMatchObject({ reason: { code: 'insufficient_space' } });
     expect(await world.exec(id, 'read')).toBe('0');
   });
 });

@@ -2,6 +2,7 @@
 import { AppError, type ProcessEvent, type SandboxId } from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
+import { Admission } from '../src/admission.ts';
 import { Nursery } from '../src/birth.ts';
 import { Checkpoints } from '../src/checkpoints.ts';
 import { Driver } from '../src/driver.ts';
@@ -30,11 +31,12 @@ class Idle extends World {
     logger: { debug: ignore, info: ignore, warn: ignore, error: ignore },
   };
   readonly #driver = new Driver(this.#ports, new Metrics(), async () => undefined);
+  readonly #admission = new Admission(this.#ports);
   readonly #machinery = {
     ports: this.#ports,
     driver: this.#driver,
-    effects: new Effects(this.#ports),
-    nursery: new Nursery(this.#ports, this.#driver),
+    effects: new Effects(this.#ports, this.#admission),
+    nursery: new Nursery(this.#ports, this.#driver, this.#admission),
     pins: new Pins(),
     activity: new ActivityLog(this.#ports.clock),
   };

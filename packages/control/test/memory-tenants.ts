@@ -143,6 +143,11 @@ export class MemoryTenants implements TenantRecords {
     return this.#projectsOf(organisationId).find((one) => one.id === id) ?? null;
   }
 
+  async organisationOf(id: ProjectId) {
+    await this.#turn();
+    return this.#projects.get(id)?.organisationId ?? null;
+  }
+
   async updateProject(id: ProjectId, changes: ProjectChanges) {
     await this.#turn();
     const now = this.#projects.get(id);

@@ -2,6 +2,7 @@
 import { AppError, DEFAULT_PROJECT, QUIET_MEMORY_BYTES, type SandboxId, type SnapshotId } from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
+import { Admission } from '../src/admission.ts';
 import { Nursery } from '../src/birth.ts';
 import { Collector } from '../src/collector.ts';
 import { Driver } from '../src/driver.ts';
@@ -27,11 +28,12 @@ class Rolling extends World {
   readonly driver = new Driver(this.ports, new Metrics(), async () => undefined);
   readonly activity = new ActivityLog(this.ports.clock);
   readonly pins = new Pins();
+  readonly #admission = new Admission(this.ports);
   readonly #machinery = {
     ports: this.ports,
     driver: this.driver,
-    effects: new Effects(this.ports),
-    nursery: new Nursery(this.ports, this.driver),
+    effects: new Effects(this.ports, this.#admission),
+    nursery: new Nursery(this.ports, this.driver, this.#admission),
     pins: this.pins,
     activity: this.activity,
   };

@@ -3,6 +3,7 @@ import { AppError, type SandboxId } from '@space/core';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
+import { Admission } from '../src/admission.ts';
 import { Nursery } from '../src/birth.ts';
 import { Driver } from '../src/driver.ts';
 import { Effects } from '../src/effects.ts';
@@ -37,11 +38,12 @@ class Clockwork extends World {
     const ports = this.#ports;
     const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id));
     const driver = new Driver(ports, new Metrics(), (orphan) => reconciler.recover(orphan));
+    const admission = new Admission(ports);
     const machinery = {
       ports,
       driver,
-      effects: new Effects(ports),
-      nursery: new Nursery(ports, driver),
+      effects: new Effects(ports, admission),
+      nursery: new Nursery(ports, driver, admission),
       pins: new Pins(),
       activity: new ActivityLog(ports.clock),
     };
@@ -230,7 +232,7 @@ describe('a time to wake', () => {
     const world = new Clockwork();
     const id = await world.make({ wakeAt: world.at(60) });
     await world.pause(id);
-    for (let i = 0; i < 3; i++) world.node.faults.failNext('start', new AppError('insufficient_memory', 'as asked'));
+    for (let i = 0; i < 3; i++) world.node.faults.failNext('start', new AppError('insufficient_space', 'as asked'));
     await world.round(60);
     for (let i = 0; i < 7; i++) await world.round(1);
     expect(await world.status(id)).toBe('running');
@@ -415,17 +417,17 @@ describe('a schedule', () => {
     const id = await world.make();
     await world.schedule(id, '@hourly', counting);
     await world.pause(id);
-    world.node.faults.failNext('start', new AppError('insufficient_memory', 'as asked'));
+    world.node.faults.failNext('start', new AppError('insufficient_space', 'as asked'));
     await world.round(HOUR);
     expect(await world.states(id)).toEqual(['running']);
     await world.round(1);
     expect(await world.states(id)).toEqual(['succeeded']);
     await world.pause(id);
-    for (let i = 0; i < 50; i++) world.node.faults.failNext('start', new AppError('insufficient_memory', 'as asked'));
+    for (let i = 0; i < 50; i++) world.node.faults.failNext('start', new AppError('insufficient_space', 'as asked'));
     await world.round(HOUR);
     for (let i = 0; i < 11; i++) await world.round(MINUTE);
     const [last] = (await world.shown(id)).lastRuns;
-    expect(last).toMatchObject({ state: 'failed', error: { code: 'insufficient_memory' } });
+    expect(last).toMatchObject({ state: 'failed', error: { code: 'insufficient_space' } });
   });
 
   it('leaves a run that a pause took away undone, and says so, once the sandbox runs', async () => {

@@ -79,6 +79,8 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
       const { organisation, project } = await newOrganisation('acme');
       expect(await tenants.findProject(organisation.id, project.id)).toEqual(project);
       expect(await tenants.findProject(DEFAULT_ORGANISATION, project.id)).toBeNull();
+      expect(await tenants.organisationOf(project.id)).toBe(organisation.id);
+      expect(await tenants.organisationOf(newId('project', chance))).toBeNull();
       const second = { ...project, id: newId('project', chance), name: 'second' };
       await tenants.addProject(second);
       await expect(tenants.addProject({ ...second, id: newId('project', chance) })).rejects.toMatchObject({

@@ -1,6 +1,7 @@
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT, type Role } from '@space/core';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
+import { Admission } from '../src/admission.ts';
 import { createApiKey } from '../src/api-keys.ts';
 import { Nursery } from '../src/birth.ts';
 import { Driver } from '../src/driver.ts';
@@ -215,12 +216,13 @@ function machineryOf({ node, records, chance }: World) {
   const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id));
   const driver = new Driver(ports, new Metrics(), (orphan) => reconciler.recover(orphan));
   const activity = new ActivityLog(clock);
+  const admission = new Admission(ports);
   return {
     ports,
     activity,
     driver,
-    effects: new Effects(ports),
-    nursery: new Nursery(ports, driver),
+    effects: new Effects(ports, admission),
+    nursery: new Nursery(ports, driver, admission),
     pins: new Pins(),
   };
 }

@@ -122,6 +122,17 @@ export class PostgresTenants implements TenantRecords {
     return this.#project(organisationId, (query) => query.where('id', '=', id));
   }
 
+  organisationOf(id: ProjectId): Promise<OrganisationId | null> {
+    return translated(async () => {
+      const row = await this.#db
+        .selectFrom('projects')
+        .select('organisation_id')
+        .where('id', '=', id)
+        .executeTakeFirst();
+      return (row?.organisation_id ?? null) as OrganisationId | null;
+    });
+  }
+
   findProjectByName(organisationId: OrganisationId, name: string): Promise<RecordedProject | null> {
     return this.#project(organisationId, (query) => query.where('name', '=', name));
   }
