@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SandboxId } from '@space/core';
-import { Sandbox, type SpaceError } from '@space/sdk';
+import { events, Sandbox, type SpaceError, updateSnapshot } from '@space/sdk';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
 
@@ -26,10 +26,12 @@ const FILL = 'head -c 8M /dev/urandom > /dev/shm/block; while cat /dev/shm/block
 let world: World;
 let mine: Sandbox;
 let theirs: Sandbox;
+let other: World['connection'];
 beforeAll(async () => {
   world = await makeWorld(4);
   mine = await world.create({ size: SMALL });
-  theirs = await Sandbox.create({ ...world.connection, apiKey: await otherOrganisation(), size: SMALL });
+  other = { ...world.connection, apiKey: await otherOrganisation() };
+  theirs = await Sandbox.create({ ...other, size: SMALL });
   await theirs.start(['python3', '-c', REWRITE]);
 });
 afterAll(() => world[Symbol.asyncDispose]());
@@ -47,6 +49,9 @@ describe('a vault that guests fill', () => {
     await becomes(mine, 'out_of_space');
     await expect(mine.run('true')).rejects.toMatchObject({ code: 'out_of_space', status: 507 });
     await expect(mine.pause()).rejects.toMatchObject({ code: 'out_of_space' });
+    // Who only computes goes on.
+    const computed = await roundsOf(theirs);
+    await expect.poll(() => roundsOf(theirs), { timeout: 60_000 }).toBeGreaterThan(computed);
 
     await host.leave(100 * MIB);
     await becomes(theirs, 'out_of_space');
@@ -62,6 +67,28 @@ describe('a vault that guests fill', () => {
     expect(await Promise.all([mine, theirs].map(lifeOf))).toEqual(lives);
     await mine.kill(processId);
     await mine.run('rm filler; fstrim /', { user: 'root' });
+  });
+
+  it('gives up history before a guest, a few points at a time, and keeps the newest; events say why', async () => {
+    await theirs.update({ snapshots: { everyMs: 'off' } });
+    for (let count = 0; count < 3; count++) await theirs.snapshot();
+    const { snapshots } = await theirs.timeline();
+    for (const { id } of snapshots) await updateSnapshot(id, { ...other, pinned: false });
+    await host.leave(700 * MIB);
+    const left = async () => (await theirs.timeline()).snapshots.map(({ id }) => id);
+    await expect.poll(left, { timeout: 60_000, interval: 500 }).toEqual([snapshots[0]?.id]);
+    await host.giveBack();
+    await becomes(theirs, 'running');
+    const gone: string[] = [];
+    for await (const event of events({ ...other, follow: false })) {
+      if (event.kind === 'snapshot.deleted' && event.code === 'insufficient_space') gone.push(event.snapshotId ?? '');
+    }
+    expect(gone.toSorted()).toEqual(
+      snapshots
+        .slice(1)
+        .map(({ id }) => id)
+        .toSorted(),
+    );
   });
 
   it('stops in time who writes to memory right after a snapshot, when each page needs a block', async () => {

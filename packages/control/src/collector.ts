@@ -10,18 +10,17 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
-  type AgingPoint,
   DEFAULT_VAULT,
   decideRetention,
   gapLimitMs,
-  type Hold,
   type SandboxId,
   type SnapshotId,
   sandboxTime,
   type VaultName,
 } from '@space/core';
+import { agingOf, headsOf, inOrder } from './holds.ts';
 import type { Machinery } from './lifecycle-use-cases.ts';
-import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { RecordedSandbox } from './records.ts';
 import { policyFor } from './timeline.ts';
 
 /** A sandbox is looked at when anything happened to it, and not more often than this. */
@@ -77,6 +76,14 @@ export class Collector {
     this.#begin();
   }
 
+  /** Removes what was doomed until now. */
+  async removeNow(): Promise<void> {
+    // What is under way may have looked before.
+    await this.#working;
+    this.#begin();
+    await this.#working;
+  }
+
   /** When what is under way has ended. */
   async settled(): Promise<void> {
     await this.#working;
@@ -109,7 +116,7 @@ export class Collector {
     const ripe = [...this.#due].filter(isRipe);
     if (ripe.length === 0) return;
     const all = await this.#machinery.ports.records.allSandboxes();
-    const heads = new Set(all.flatMap(({ settled, head }) => (settled !== 'running' && head !== null ? [head] : [])));
+    const heads = headsOf(all);
     for (const id of ripe) {
       this.#due.delete(id);
       await this.#safely(id, () => this.#look(id, heads));
@@ -124,40 +131,23 @@ export class Collector {
 
   /** In the sandbox's turn, so that no operation that needs a point begins meanwhile. */
   #look(id: SandboxId, heads: ReadonlySet<SnapshotId>): Promise<void> {
-    const { ports, driver } = this.#machinery;
+    const { ports, driver, pins } = this.#machinery;
     const { records, clock } = ports;
     return driver.exclusively(id, async () => {
       const sandbox = await records.findSandbox(id);
       if (sandbox === null || sandbox.settled === 'deleted' || sandbox.operation !== null) return;
       this.#looks.set(id, { atMs: clock.monotonicMs(), updatedAt: sandbox.updatedAt });
-      const points = (await records.snapshotsOf(id))
-        .filter(({ state }) => state !== 'taking')
-        .toSorted((a, b) => a.timeMs - b.timeMs);
+      const points = inOrder(await records.snapshotsOf(id));
       const newest = points.at(-1);
       if (newest === undefined) return;
       const policy = await policyFor(records, sandbox);
       const before = { timeMs: newest.timeMs, takenAtMs: newest.takenAt.getTime() };
       const nowMs = sandboxTime(before, clock.now(), gapLimitMs(policy));
-      const needed = new Set([...heads, ...neededBy(sandbox, points)]);
-      const aging = points.map((point) => this.#aging(point, needed));
+      const aging = agingOf(sandbox, points, { heads, pins });
       const fates = decideRetention(aging, policy.retention, nowMs);
       const going = points.filter((point) => fates.get(point.id)?.kind === 'collect').map((point) => point.id);
       if (going.length > 0) await records.history.doom(going, new Date(clock.now()));
     });
-  }
-
-  #aging({ id, timeMs, cause, kind, name, pinned }: RecordedSnapshot, needed: ReadonlySet<SnapshotId>): AgingPoint {
-    return { id, timeMs, kind, scheduled: cause === 'rolling', hold: this.#holdOf({ id, name, pinned }, needed) };
-  }
-
-  #holdOf(
-    { id, name, pinned }: Pick<RecordedSnapshot, 'id' | 'name' | 'pinned'>,
-    needed: ReadonlySet<SnapshotId>,
-  ): Hold | null {
-    if (name !== null) return 'named';
-    if (pinned) return 'pinned';
-    if (needed.has(id)) return 'needed';
-    return this.#machinery.pins.has(id) ? 'in_use' : null;
   }
 
   async #removeDoomed(): Promise<void> {
@@ -219,13 +209,4 @@ export class Collector {
     }
     await records.history.doomUnknown(DEFAULT_VAULT, id, at);
   }
-}
-
-/** What a sandbox would go on from: where it is paused, and the tip of its line, should its VM end now. */
-function neededBy(
-  { settled, head, generation }: RecordedSandbox,
-  inOrder: readonly RecordedSnapshot[],
-): readonly SnapshotId[] {
-  const tip = inOrder.findLast((point) => point.state === 'good' && point.generation === generation);
-  return [settled === 'running' ? null : head, tip?.id ?? null].filter((id) => id !== null);
 }

@@ -12,6 +12,7 @@ import {
   type SandboxId,
   type ShareId,
   type SpaceNews,
+  type VaultName,
 } from '@space/core';
 import { ActivityLog } from './activity.ts';
 import { Admission } from './admission.ts';
@@ -36,6 +37,7 @@ import { PortUseCases } from './port-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
 import { ProjectPurge } from './project-purge.ts';
 import { type ReconcileReport, Reconciler } from './reconcile.ts';
+import { Relief } from './relief.ts';
 import { Repeated } from './repeated.ts';
 import { Retracer } from './retrace.ts';
 import { ROLL_EVERY_MS, RollingPoints } from './rolling.ts';
@@ -117,6 +119,7 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
   const scheduleRuns = new ScheduleRuns(machinery);
   const schedules = new ScheduleUseCases(ports, sandboxes);
   const collector = new Collector(machinery);
+  const relief = new Relief(machinery, collector);
   const rolling = new RollingPoints(machinery, collector);
   const scrubber = new Scrubber(ports);
   const checkpoints = new Checkpoints(machinery);
@@ -146,6 +149,7 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
       await rolling.round(all);
       collector.round(all);
     },
+    relieve: (vault, availableBytes) => relief.begin(vault, availableBytes),
     async sample() {
       const all = await ports.records.allSandboxes();
       idlePauses.round(all, await sampler.sample(all));
@@ -254,6 +258,7 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
         setWakes.settled(),
         scheduleRuns.settled(),
         rolling.settled(),
+        relief.close(),
         collector.close(),
       ];
       await settledWithin(Promise.all(tidied), TIDY_MS);
@@ -271,6 +276,8 @@ interface Duties {
   checkpoint(): Promise<void>;
   /** Reads what has not been read for long. */
   scrub(): Promise<void>;
+  /** What is done about a vault that runs short. */
+  relieve(vault: VaultName, availableBytes: number): Promise<void>;
   /** Points that are due, and what is to be collected. */
   roll(): Promise<void>;
 }
@@ -280,6 +287,7 @@ class Watch {
   readonly #ports: ControlPorts;
   readonly #reconciler: Reconciler;
   readonly #driver: Driver;
+  readonly #duties: Duties;
   readonly #busy = new Set<Promise<unknown>>();
   #timer: NodeJS.Timeout | undefined;
   readonly #repeated: readonly Repeated[];
@@ -289,6 +297,7 @@ class Watch {
     this.#ports = ports;
     this.#reconciler = reconciler;
     this.#driver = driver;
+    this.#duties = duties;
     const repeated = (everyMs: number, work: () => Promise<void>, failure: string) =>
       new Repeated(everyMs, work, (err) => ports.logger.warn({ err }, failure));
     this.#repeated = [
@@ -338,11 +347,7 @@ class Watch {
   }
 
   async #spaceChanged(news: SpaceNews): Promise<void> {
-    if (news.kind === 'short') {
-      const { vault, availableBytes } = news;
-      this.#ports.logger.warn({ vault, availableBytes }, 'a vault has less space left than is promised');
-      return;
-    }
+    if (news.kind === 'short') return this.#duties.relieve(news.vault, news.availableBytes);
     await this.#driver.idle(news.sandboxId);
     await this.#reconciler.lifeTurned(news.sandboxId);
   }

@@ -111,8 +111,9 @@ export function eventsOfSettling(
 export function eventOfDrop(
   { id, sandboxId, projectId }: Pick<RecordedSnapshot, 'id' | 'sandboxId' | 'projectId'>,
   at: Date,
+  because: ErrorCode | null = null,
 ): NewEvent {
-  return { ...NOTHING, kind: 'snapshot.deleted', at, projectId, sandboxId, snapshotId: id };
+  return { ...NOTHING, kind: 'snapshot.deleted', at, projectId, sandboxId, snapshotId: id, errorCode: because };
 }
 
 export function eventOfDamage(

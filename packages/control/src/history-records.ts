@@ -34,8 +34,8 @@ export interface HistoryRecords {
   /** The newest good one that was taken at or before a time on the clock. */
   newestAt(sandboxId: SandboxId, at: Date): Promise<RecordedSnapshot | null>;
 
-  /** Drops the snapshots, and dooms their points. Idempotent. */
-  doom(ids: readonly SnapshotId[], at: Date): Promise<void>;
+  /** Drops the snapshots, and dooms their points; `because` is told with it. Idempotent. */
+  doom(ids: readonly SnapshotId[], at: Date, because?: ErrorCode): Promise<void>;
   /** Dooms a point that no snapshot is recorded of. Idempotent. */
   doomUnknown(vault: VaultName, id: SnapshotId, at: Date): Promise<void>;
   /** Those to be removed now, in the order in which they were doomed. */

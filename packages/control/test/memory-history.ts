@@ -1,5 +1,5 @@
 /** History in memory, for tests, over the maps of the records that it belongs to. */
-import type { ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
+import type { ErrorCode, ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
 import { eventOfDamage, eventOfSkip, type NewEvent } from '../src/event-records.ts';
 import type { DoomedPoint, HistoryRecords, RecordedSkip } from '../src/history-records.ts';
 import type { RecordedOperation, RecordedSandbox, RecordedSnapshot } from '../src/records.ts';
@@ -9,7 +9,7 @@ interface Whole {
   readonly snapshots: Map<string, RecordedSnapshot>;
   readonly operations: Map<string, RecordedOperation>;
   turn(): Promise<void>;
-  drop(id: SnapshotId, at: Date): void;
+  drop(id: SnapshotId, at: Date, because?: ErrorCode): void;
   tell(events: readonly NewEvent[]): void;
 }
 
@@ -40,18 +40,18 @@ export class MemoryHistory implements HistoryRecords {
     return past.toSorted((a, b) => a.takenAt.getTime() - b.takenAt.getTime() || a.timeMs - b.timeMs).at(-1) ?? null;
   }
 
-  async doom(ids: readonly SnapshotId[], at: Date) {
+  async doom(ids: readonly SnapshotId[], at: Date, because?: ErrorCode) {
     await this.#whole.turn();
-    this.put(ids, at);
+    this.put(ids, at, because);
   }
 
   /** In the turn of the change that it belongs to. */
-  put(ids: readonly SnapshotId[], at: Date): void {
+  put(ids: readonly SnapshotId[], at: Date, because?: ErrorCode): void {
     for (const id of ids) {
       const snapshot = this.#whole.snapshots.get(id);
       if (snapshot === undefined) continue;
       this.#doomed.set(id, { id, vault: snapshot.vault, attempts: 0, notBefore: at });
-      this.#whole.drop(id, at);
+      this.#whole.drop(id, at, because);
     }
   }
 

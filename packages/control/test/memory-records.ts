@@ -6,6 +6,7 @@ import {
   AppError,
   addedBy,
   checkLimits,
+  type ErrorCode,
   holdsVm,
   type Limited,
   type ProcessId,
@@ -62,7 +63,7 @@ export class MemoryRecords implements Records {
     snapshots: this.#snapshots,
     operations: this.#operations,
     turn: () => this.#turn(),
-    drop: (id, at) => this.#drop(id, at),
+    drop: (id, at, because) => this.#drop(id, at, because),
     tell: (events) => this.events.put(events),
   });
   readonly shares = new MemoryShares(
@@ -366,11 +367,11 @@ export class MemoryRecords implements Records {
     };
   }
 
-  #drop(id: SnapshotId, at: Date): void {
+  #drop(id: SnapshotId, at: Date, because?: ErrorCode): void {
     const gone = this.#snapshots.get(id);
     if (gone === undefined) return;
     this.#snapshots.delete(id);
-    if (gone.state !== 'taking') this.events.put([eventOfDrop(gone, at)]);
+    if (gone.state !== 'taking') this.events.put([eventOfDrop(gone, at, because)]);
     for (const child of this.#snapshots.values()) {
       if (child.parent === id) this.#snapshots.set(child.id, { ...child, parent: gone.parent });
     }

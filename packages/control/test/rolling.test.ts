@@ -1,5 +1,12 @@
 /** The schedule of points and their retention, on a node that fakes nothing but the guest, under a clock that the test holds. */
-import { AppError, DEFAULT_PROJECT, QUIET_MEMORY_BYTES, type SandboxId, type SnapshotId } from '@space/core';
+import {
+  AppError,
+  DEFAULT_PROJECT,
+  DEFAULT_VAULT,
+  QUIET_MEMORY_BYTES,
+  type SandboxId,
+  type SnapshotId,
+} from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
 import { Admission } from '../src/admission.ts';
@@ -9,6 +16,7 @@ import { Driver } from '../src/driver.ts';
 import { Effects } from '../src/effects.ts';
 import { LifecycleUseCases } from '../src/lifecycle-use-cases.ts';
 import { Metrics } from '../src/metrics.ts';
+import { Relief } from '../src/relief.ts';
 import { RollingPoints } from '../src/rolling.ts';
 import { Pins } from '../src/timeline.ts';
 import { eventually, NO_LEFTOVERS, World } from './test-world.ts';
@@ -40,6 +48,7 @@ class Rolling extends World {
   readonly sandboxes = new LifecycleUseCases(this.#machinery);
   readonly collector = new Collector(this.#machinery, { removalPauseMs: 0 });
   readonly rolling = new RollingPoints(this.#machinery, this.collector);
+  readonly relief = new Relief(this.#machinery, this.collector, { lookMs: 1 });
 
   constructor() {
     super();
@@ -371,5 +380,81 @@ describe('a time', () => {
     expect(await world.exec(fork.sandbox.id, 'read')).toBe('2');
     await world.sandboxes.rewindSandbox(world.gated(), { ...input, to: { agoMs: 2 * MINUTE } });
     expect(await world.exec(fork.sandbox.id, 'read')).toBe('1');
+  });
+});
+
+describe('a vault that runs short', () => {
+  const short = (world: Rolling) => world.relief.begin(DEFAULT_VAULT, world.node.availableBytes);
+
+  it('gives up the oldest points, a few at a time, and says why; never what is pinned, named, or the last', async () => {
+    const world = new Rolling();
+    const id = await world.make();
+    await world.work(id, 3);
+    const pinned = await world.snapshot(id);
+    const named = await world.snapshot(id, 'kept');
+    await world.work(id, 10);
+    const before = (await world.timeline(id)).map((point) => point.id);
+    await short(world);
+    const after = (await world.timeline(id)).map((point) => point.id);
+    expect(before.length - after.length).toBe(8);
+    expect(after.slice(0, 5)).toEqual(before.slice(0, 5));
+    expect(after).toEqual(expect.arrayContaining([pinned.id, named.id]));
+    expect(world.node.pointIds()).toHaveLength(after.length);
+    await short(world);
+    await short(world);
+    expect((await world.timeline(id)).map((point) => point.id)).toEqual([before[0], named.id, pinned.id]);
+    const events = await world.records.events.list({
+      ...{ after: null, projectId: DEFAULT_PROJECT, organisationId: null, limit: 100 },
+    });
+    const told = events.filter(({ kind }) => kind === 'snapshot.deleted');
+    expect(told.map(({ errorCode }) => errorCode)).toEqual(told.map(() => 'insufficient_space'));
+    expect(told).toHaveLength(12);
+    expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+
+  it('takes from who holds the most, and from nobody who has an operation in flight', async () => {
+    const world = new Rolling();
+    const [heavy, light, busy] = [await world.make(), await world.make(), await world.make()];
+    for (let i = 0; i < 5; i++) {
+      for (const id of [light, busy]) world.node.write(id, QUIET_MEMORY_BYTES);
+      world.node.write(heavy, 100 * QUIET_MEMORY_BYTES);
+      // Two points at once.
+      for (const wait of [MINUTE, 2_000]) await world.pass(wait);
+    }
+    const held = world.node.faults.holdNext('snapshot');
+    const snapshot = world.snapshot(busy);
+    await held.reached;
+    await short(world);
+    expect(await world.kinds(heavy)).toHaveLength(1);
+    expect((await world.kinds(light)).length).toBeGreaterThan(1);
+    expect(world.node.pointIds().length).toBeGreaterThan(0);
+    held.letGo();
+    await snapshot;
+    expect((await world.kinds(busy)).length).toBeGreaterThanOrEqual(6);
+  });
+
+  it('waits until the vault has it, and shares a round among all news of one shortage', async () => {
+    const world = new Rolling();
+    const id = await world.make();
+    await world.work(id, 20);
+    world.node.bytesPerPoint = 2 ** 20;
+    const wasBytes = world.node.availableBytes;
+    const round = short(world);
+    expect(short(world)).toBe(round);
+    await round;
+    expect(world.node.availableBytes - wasBytes).toBe(8 * 2 ** 20);
+    expect(await world.kinds(id)).toHaveLength(12);
+  });
+
+  it('is met by control when the node tells of it', async () => {
+    const world = new Rolling();
+    const id = await world.make();
+    await world.work(id, 3);
+    await world.control.start();
+    world.node.tellShort();
+    await eventually(
+      () => world.kinds(id),
+      ({ length }) => length === 1,
+    );
   });
 });

@@ -21,6 +21,7 @@ export * from './ports/runtime.ts';
 export * from './ports/tracer.ts';
 export * from './ports/vault.ts';
 export * from './retention.ts';
+export * from './sacrifice.ts';
 export * from './schedule.ts';
 export * from './size.ts';
 export * from './snapshot-policy.ts';

@@ -2,6 +2,9 @@
  * Keeps guests from dying of a full vault: looks at the space that is left, the more often the less it is, and stops vCPUs
  * before it is gone. The decision is core's (`space.ts`). A vault on which nothing runs is not looked at.
  *
+ * When little is left, the file system is first asked to give back what it holds for no reason; only if there is too little then
+ * is it told that the vault is short.
+ *
  * A release of the node lets go of VMs as they are: what stands still stays so until the next node takes it up.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,6 +24,10 @@ import type { Life } from './life.ts';
 
 /** How often a vault that stays short is told of. */
 const SHORT_NEWS_MS = 5_000;
+/** Between two attempts to have space back; one writes out all that is dirty in the vault. */
+const RECLAIM_PAUSE_MS = 2_000;
+/** After so long it is told that a vault is short, whatever has become of the attempt. */
+const RECLAIM_LIMIT_MS = 10_000;
 /** The next look after one that failed. */
 const RETRY_MS = 250;
 /** How long a look waits to learn who wrote. */
@@ -43,7 +50,12 @@ interface Watch {
   readonly lives: Map<LifeId, Watched>;
   timer: NodeJS.Timeout | null;
   looking: Promise<void> | null;
+  /** Since when it has been short, on the monotonic clock; null: it is not. */
+  shortSinceMs: number | null;
   shortToldAtMs: number;
+  reclaiming: boolean;
+  /** When the last attempt ended. */
+  reclaimedAtMs: number;
 }
 
 export interface SpaceWatchOptions {
@@ -108,7 +120,9 @@ export class SpaceWatch {
   #watchOf(vault: Vault): Watch {
     let watch = this.#watches.get(vault.name);
     if (watch === undefined) {
-      watch = { vault, lives: new Map(), timer: null, looking: null, shortToldAtMs: Number.NEGATIVE_INFINITY };
+      const never = Number.NEGATIVE_INFINITY;
+      const quiet = { shortSinceMs: null, shortToldAtMs: never, reclaiming: false, reclaimedAtMs: never };
+      watch = { vault, lives: new Map(), timer: null, looking: null, ...quiet };
       this.#watches.set(vault.name, watch);
     }
     return watch;
@@ -149,7 +163,7 @@ export class SpaceWatch {
       if (as !== undefined) this.#turnInBackground(watched, as);
       else if (stop.size === 0 && verdict.letGoOn === watched.life.lifeId) this.#turnInBackground(watched, null);
     }
-    this.#tellWhenShort(watch, verdict.short, space.availableBytes);
+    this.#meetShortage(watch, verdict.short, space.availableBytes);
     return verdict.nextLookMs;
   }
 
@@ -171,9 +185,29 @@ export class SpaceWatch {
     this.#options.onTurned(life);
   }
 
-  #tellWhenShort(watch: Watch, short: boolean, availableBytes: number): void {
+  /** One that fails is tried again; what it gave back is seen at the next look. */
+  #reclaimInBackground(watch: Watch): void {
+    watch.reclaiming = true;
+    void watch.vault
+      .reclaim()
+      .catch(() => undefined)
+      .finally(() => {
+        watch.reclaiming = false;
+        watch.reclaimedAtMs = this.#options.clock.monotonicMs();
+        this.#lookIn(watch, 0);
+      });
+  }
+
+  #meetShortage(watch: Watch, short: boolean, availableBytes: number): void {
+    if (!short) {
+      watch.shortSinceMs = null;
+      return;
+    }
     const now = this.#options.clock.monotonicMs();
-    if (!short || now - watch.shortToldAtMs < SHORT_NEWS_MS) return;
+    watch.shortSinceMs ??= now;
+    if (!watch.reclaiming && now - watch.reclaimedAtMs >= RECLAIM_PAUSE_MS) this.#reclaimInBackground(watch);
+    const hasTried = watch.reclaimedAtMs >= watch.shortSinceMs || now - watch.shortSinceMs >= RECLAIM_LIMIT_MS;
+    if (!hasTried || now - watch.shortToldAtMs < SHORT_NEWS_MS) return;
     watch.shortToldAtMs = now;
     this.#options.onShort(watch.vault.name, availableBytes);
   }

@@ -31,6 +31,9 @@ describe.concurrent.each(WORLD_KINDS)('a vault that runs full, with memory $memo
       await expect(world.pause(one)).rejects.toMatchObject({ code: 'out_of_space' });
       await expect(goOn(world, one)).rejects.toMatchObject({ code: 'out_of_space' });
     }
+    // Before anybody is told, the file system is asked for what it holds for no reason.
+    await expect.poll(() => news.filter((one) => one.kind === 'short'), { timeout: 5_000 }).not.toEqual([]);
+    expect(world.faults.steps).toContain('vault.reclaim');
     world.vault.free = PLENTY;
     for (const one of sandboxes) {
       await settles(world, one, 'running');
@@ -38,7 +41,6 @@ describe.concurrent.each(WORLD_KINDS)('a vault that runs full, with memory $memo
       await world.start(one, await world.pause(one));
       expect(await world.run(one, 'get at')).toBe('one');
     }
-    expect(news.filter(({ kind }) => kind === 'short')).not.toEqual([]);
     for (const sandboxId of sandboxes) {
       expect(news.filter((one) => one.kind === 'turned' && one.sandboxId === sandboxId)).toHaveLength(2);
     }
@@ -73,6 +75,21 @@ describe.concurrent.each(WORLD_KINDS)('a vault that runs full, with memory $memo
     world.vault.free = PLENTY;
     await settles(world, sandbox, 'running');
     expect(vm).toMatchObject({ running: true, starved: false });
+  });
+
+  it('tells nobody that it is short when the file system gives back enough', async () => {
+    await using world = await makeWorld(kind);
+    const sandbox = await world.create();
+    const news: SpaceNews[] = [];
+    world.node.onSpace((one) => news.push(one));
+    const giving = world.faults.holdNext('vault.reclaim');
+    // Too little for all that is promised, and enough to run on.
+    world.vault.free = { ...PLENTY, availableBytes: 2 ** 20 * 768 };
+    await giving.reached;
+    world.vault.free = PLENTY;
+    giving.letGo();
+    await expect.poll(() => world.run(sandbox, 'get at'), { timeout: 5_000 }).toBe('');
+    expect(news).toEqual([]);
   });
 
   it('deletes what stands still, and goes on with it at once when asked', async () => {

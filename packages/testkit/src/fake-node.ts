@@ -105,6 +105,8 @@ export class FakeNode implements NodePort {
   availableBytes = 2 ** 32;
   /** Points whose bytes have rotted. */
   readonly damaged = new Set<SnapshotId>();
+  /** What a point gives back. */
+  bytesPerPoint = 0;
   /** What the clock says when a point is taken. */
   now: () => number = Date.now;
   readonly #sandboxes = new Map<SandboxId, FakeSandbox>();
@@ -179,6 +181,12 @@ export class FakeNode implements NodePort {
     if (life === null) throw new Error('it does not run');
     life.halted = halted;
     for (const listener of this.#spaceListeners) listener({ kind: 'turned', sandboxId, lifeId: life.lifeId });
+  }
+
+  /** Tells that its vault has less left than is promised. */
+  tellShort(): void {
+    const { availableBytes } = this;
+    for (const listener of this.#spaceListeners) listener({ kind: 'short', vault: DEFAULT_VAULT, availableBytes });
   }
 
   /** Whether there is room for what stands still to go on. */
@@ -308,7 +316,7 @@ export class FakeNode implements NodePort {
 
   async deletePoint(_vault: VaultName, snapshotId: SnapshotId): Promise<void> {
     await this.faults.at('deletePoint');
-    this.#points.delete(snapshotId);
+    if (this.#points.delete(snapshotId)) this.availableBytes += this.bytesPerPoint;
   }
 
   async checkPoint(_vault: VaultName, snapshotId: SnapshotId): Promise<void> {

@@ -207,6 +207,10 @@ export class FakeVault implements Vault {
     return this.free;
   }
 
+  async reclaim(): Promise<void> {
+    await this.faults.at('vault.reclaim');
+  }
+
   async close(): Promise<void> {}
 
   #path(...parts: string[]): string {

@@ -10,7 +10,7 @@ import {
   type RecordedSkip,
   type RecordedSnapshot,
 } from '@space/control';
-import type { ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
+import type { ErrorCode, ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
 import { type Kysely, type SelectQueryBuilder, sql, type Transaction } from 'kysely';
 import { translated } from './errors.ts';
 import { appendEvents } from './postgres-events.ts';
@@ -40,8 +40,8 @@ export class PostgresHistory implements HistoryRecords {
     return this.#one(past.orderBy('taken_at', 'desc').orderBy('time_ms', 'desc'));
   }
 
-  doom(ids: readonly SnapshotId[], at: Date): Promise<void> {
-    return translated(() => this.#db.transaction().execute((tx) => doomSnapshots(tx, ids, at)));
+  doom(ids: readonly SnapshotId[], at: Date, because?: ErrorCode): Promise<void> {
+    return translated(() => this.#db.transaction().execute((tx) => doomSnapshots(tx, ids, { at, because })));
   }
 
   doomUnknown(vault: VaultName, id: SnapshotId, at: Date): Promise<void> {
@@ -182,22 +182,33 @@ export class PostgresHistory implements HistoryRecords {
   }
 }
 
+interface Drop {
+  readonly at: Date;
+  /** Told with it. */
+  readonly because?: ErrorCode | undefined;
+}
+
 /** Drops the snapshots, and keeps in mind that their points are still to be removed. */
-export async function doomSnapshots(tx: Transaction<Tables>, ids: readonly SnapshotId[], at: Date): Promise<void> {
+export async function doomSnapshots(tx: Transaction<Tables>, ids: readonly SnapshotId[], drop: Drop): Promise<void> {
+  const { at } = drop;
   if (ids.length === 0) return;
   await sql`
     insert into doomed_points (id, vault, since, not_before)
     select id, vault, ${at}, ${at} from snapshots where id = any(${[...ids]})
     on conflict (id) do nothing`.execute(tx);
-  await dropSnapshots(tx, ids, at);
+  await dropSnapshots(tx, ids, drop);
 }
 
 /** Hands on to the parent whoever came after: one by one, so that a chain that goes at once ends where it should. */
-export async function dropSnapshots(tx: Transaction<Tables>, ids: readonly SnapshotId[], at: Date): Promise<void> {
+export async function dropSnapshots(
+  tx: Transaction<Tables>,
+  ids: readonly SnapshotId[],
+  { at, because }: Drop,
+): Promise<void> {
   for (const id of ids) {
     const gone = await tx.deleteFrom('snapshots').where('id', '=', id).returningAll().executeTakeFirst();
     if (gone === undefined) continue;
-    if (gone.state !== 'taking') await appendEvents(tx, [eventOfDrop(snapshotOf(gone), at)]);
+    if (gone.state !== 'taking') await appendEvents(tx, [eventOfDrop(snapshotOf(gone), at, because)]);
     const { parent } = gone;
     await tx.updateTable('snapshots').set({ parent }).where('parent', '=', id).execute();
     await tx.updateTable('sandboxes').set({ origin: parent }).where('origin', '=', id).execute();

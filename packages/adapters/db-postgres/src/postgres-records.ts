@@ -223,12 +223,12 @@ class PostgresRecords implements Records {
       const taken: RecordedSnapshot[] = [];
       for (const point of end.points) if (await upsertSnapshot(tx, point)) taken.push(point);
       await appendEvents(tx, eventsOfEnd(sandboxOf(before), end, taken));
-      await dropSnapshots(tx, end.dropped, end.at);
+      await dropSnapshots(tx, end.dropped, end);
       if (end.settled === 'deleted') {
         await tx.deleteFrom('schedules').where('sandbox_id', '=', row.id).execute();
         await tx.deleteFrom('shares').where('sandbox_id', '=', row.id).execute();
       }
-      await doomSnapshots(tx, end.doomed, end.at);
+      await doomSnapshots(tx, end.doomed, end);
       // Read again: what was dropped may have been its head.
       return sandboxOf(await tx.selectFrom('sandboxes').selectAll().where('id', '=', row.id).executeTakeFirstOrThrow());
     });
@@ -389,7 +389,7 @@ class PostgresRecords implements Records {
   }
 
   dropSnapshots(ids: readonly SnapshotId[], at: Date): Promise<void> {
-    return this.#transaction((tx) => dropSnapshots(tx, ids, at));
+    return this.#transaction((tx) => dropSnapshots(tx, ids, { at }));
   }
 
   ping(): Promise<void> {

@@ -94,13 +94,17 @@ export class SpaceReserve {
     return { availableBytes: space.availableBytes, neededBytes, promisedBytes };
   }
 
-  /** What is short after deletions have had their effect: the cleaner frees blocks, and the commit after it counts them. */
   async #reclaimed(extraBytes: number): Promise<Shortage | undefined> {
-    await syncFileSystem(this.#root);
-    await sleep(CLEANER_WAIT_MS);
-    await syncFileSystem(this.#root);
+    await reclaim(this.#root);
     return this.#shortage(extraBytes);
   }
+}
+
+/** Lets deletions and rewrites have their effect: the cleaner frees blocks, and the commit after it counts them. */
+export async function reclaim(root: string): Promise<void> {
+  await syncFileSystem(root);
+  await sleep(CLEANER_WAIT_MS);
+  await syncFileSystem(root);
 }
 
 interface Shortage {

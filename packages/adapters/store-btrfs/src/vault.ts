@@ -39,7 +39,7 @@ import { OpenGate } from './open-gate.ts';
 import { ownBytes } from './own-bytes.ts';
 import { checkPointFiles, readPointFiles, writePointFiles } from './point-files.ts';
 import { ReadThrough } from './read-through.ts';
-import { SpaceReserve } from './space.ts';
+import { reclaim, SpaceReserve } from './space.ts';
 import { NO_STEPS, type StepHook } from './steps.ts';
 import { WorkingSets } from './working-set.ts';
 
@@ -256,6 +256,10 @@ export class BtrfsVault implements Vault {
 
   space(): Promise<VaultSpace> {
     return this.#run('measuring space', async () => measureSpace(this.#mounted));
+  }
+
+  reclaim(): Promise<void> {
+    return this.#run('reclaiming space', () => SLOW_LANE.run(() => reclaim(this.#layout.root)));
   }
 
   close(): Promise<void> {

@@ -57,7 +57,10 @@ export const platformEvent = z
       operationId: of(operationId),
       operation: of(z.enum(OPERATIONS)),
       state: of(operationState),
-      code: of(z.enum(PROBLEM_CODES)),
+      code: of(z.enum(PROBLEM_CODES)).meta({
+        description:
+          'Why: an operation failed, a snapshot was skipped or is of the disk alone, or one was deleted (`insufficient_space`: its vault ran short).',
+      }),
     }),
     z.strictObject({
       type: z.literal('open'),

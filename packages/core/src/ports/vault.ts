@@ -71,6 +71,11 @@ export interface Vault {
 
   /** Cheap, and never waits for a disk: it is asked many times a second when little is left. */
   space(): Promise<VaultSpace>;
+  /**
+   * Lets the file system have back what was rewritten or deleted: until what is dirty is written out, memory that is rewritten takes its
+   * blocks twice and more. Takes as long as the disk does.
+   */
+  reclaim(): Promise<void>;
   /** Unmounts; every VM on the vault must have ended. */
   close(): Promise<void>;
 }
