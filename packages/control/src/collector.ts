@@ -28,6 +28,12 @@ const LOOK_EVERY_MS = 30_000;
 /** All are, at least so often: projects change their policies, and time passes. */
 const LOOK_AT_LEAST_EVERY_MS = 10 * 60_000;
 const REMOVAL_PAUSE_MS = 100;
+/**
+ * After each removal, in terms of what it took: that is a few milliseconds, or seconds for a point of a guest that rewrites pages all
+ * over its memory, during which each `fsync` in the vault waits.
+ */
+const REST_PER_REMOVAL = 9;
+const MAX_REST_MS = 15_000;
 const BATCH = 50;
 const MIN_RETRY_MS = 5_000;
 const MAX_RETRY_MS = 10 * 60_000;
@@ -50,6 +56,9 @@ export class Collector {
   #strayRoundMs: number;
   #working: Promise<void> | null = null;
   readonly #stop = new AbortController();
+  /** How many wait for the space, and what ends rests while any does. */
+  #hurried = 0;
+  #hurry = new AbortController();
 
   constructor(machinery: Machinery, { removalPauseMs = REMOVAL_PAUSE_MS } = {}) {
     this.#removalPauseMs = removalPauseMs;
@@ -76,12 +85,19 @@ export class Collector {
     this.#begin();
   }
 
-  /** Removes what was doomed until now. */
+  /** Removes what was doomed until now, without resting. */
   async removeNow(): Promise<void> {
-    // What is under way may have looked before.
-    await this.#working;
-    this.#begin();
-    await this.#working;
+    this.#hurried += 1;
+    this.#hurry.abort();
+    try {
+      // What is under way may have looked before.
+      await this.#working;
+      this.#begin();
+      await this.#working;
+    } finally {
+      this.#hurried -= 1;
+      if (this.#hurried === 0) this.#hurry = new AbortController();
+    }
   }
 
   /** When what is under way has ended. */
@@ -159,11 +175,19 @@ export class Collector {
       const free = doomed.filter(({ id }) => !pins.has(id));
       for (const { id, vault, attempts } of free) {
         if (this.#stop.signal.aborted) return;
+        const startedAtMs = clock.monotonicMs();
         await this.#remove(id, vault, attempts);
-        await sleep(this.#removalPauseMs, undefined, { signal: this.#stop.signal }).catch(() => undefined);
+        await this.#rest(clock.monotonicMs() - startedAtMs);
       }
       if (free.length < BATCH) return;
     }
+  }
+
+  /** Not while somebody waits for the space. */
+  async #rest(tookMs: number): Promise<void> {
+    const restMs = Math.max(this.#removalPauseMs, Math.min(MAX_REST_MS, tookMs * REST_PER_REMOVAL));
+    const signal = AbortSignal.any([this.#stop.signal, this.#hurry.signal]);
+    await sleep(restMs, undefined, { signal }).catch(() => undefined);
   }
 
   async #remove(id: SnapshotId, vault: VaultName, attempts: number): Promise<void> {

@@ -87,7 +87,10 @@ export class RollingPoints {
       const hasRoom = hasRoomFor(capabilities, sandbox, running);
       const attempt = this.#attempt({ sandbox, policy, kind, hasRoom })
         .catch((err: unknown) => logger.warn({ sandboxId: sandbox.id, err }, 'a rolling point was not taken'))
-        .finally(() => this.#underWay.delete(sandbox.id));
+        .finally(() => {
+          this.#underWay.delete(sandbox.id);
+          this.#update(sandbox.id, { tookMs: clock.monotonicMs() - nowMs });
+        });
       this.#underWay.set(sandbox.id, attempt);
     }
   }
@@ -104,7 +107,7 @@ export class RollingPoints {
     for (const id of ids) {
       if (this.#tracks.has(id)) continue;
       const memory = { lastAtMs: nowMs, misses: 0, because: null };
-      this.#tracks.set(id, { lastAtMs: nowMs, misses: 0, memory, pointAtMs: null, isDegraded: false });
+      this.#tracks.set(id, { lastAtMs: nowMs, tookMs: 0, misses: 0, memory, pointAtMs: null, isDegraded: false });
     }
   }
 

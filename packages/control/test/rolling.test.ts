@@ -1,4 +1,5 @@
 /** The schedule of points and their retention, on a node that fakes nothing but the guest, under a clock that the test holds. */
+import { setTimeout } from 'node:timers/promises';
 import {
   AppError,
   DEFAULT_PROJECT,
@@ -288,6 +289,24 @@ describe('retention', () => {
     await world.pass(MINUTE);
     expect(world.node.pointIds()).toHaveLength(1);
     expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+
+  it('rests after a removal that took long, unless somebody waits for the space', async () => {
+    const world = new Rolling();
+    const id = await world.make();
+    await world.work(id, 3);
+    const [, ...older] = (await world.timeline(id)).map((point) => point.id as SnapshotId);
+    await world.records.history.doom(older, new Date(world.nowMs));
+    const slow = world.node.faults.holdNext('deletePoint');
+    world.collector.round(await world.records.allSandboxes());
+    await slow.reached;
+    world.nowMs += 1_000;
+    slow.letGo();
+    const ended = world.collector.settled().then(() => 'ended');
+    expect(await Promise.race([ended, setTimeout(100, 'resting')])).toBe('resting');
+    expect(world.node.pointIds()).toHaveLength(2);
+    await world.collector.removeNow();
+    expect(world.node.pointIds()).toHaveLength(1);
   });
 
   it('goes on after a crash where it was cut short', async () => {

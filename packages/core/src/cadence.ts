@@ -4,6 +4,10 @@
  *
  * A point with memory stops the guest for a moment. Where that cannot be short enough, the schedule goes on with points of the
  * disk, for which nothing stops, and memory is tried again after a wait that doubles with each further miss.
+ *
+ * Everything else about a point happens while the guest runs, and costs the disk time, which all feel that share it. Of a guest that rewrites
+ * pages all over its memory it grows with each point, since its files fall into ever smaller pieces. So no more than a tenth of the
+ * time goes into it: what took six seconds is followed by the next after a minute at the earliest.
  */
 import type { ErrorCode } from './errors.ts';
 import type { SnapshotKind } from './manifest.ts';
@@ -12,12 +16,16 @@ import type { SnapshotKind } from './manifest.ts';
 export interface Changed {
   readonly diskBytes: number;
   readonly memoryBytes: number;
+  /** In how many pieces both lie on disk: the more, the more each point costs. Absent: that is not known. */
+  readonly extents?: number;
 }
 
 /** On a clock that never goes back. */
 export interface Cadence {
-  /** The last point, or the last attempt at one. */
+  /** When the last point, or the last attempt at one, began, */
   readonly lastAtMs: number;
+  /** and how long it took in all. */
+  readonly tookMs: number;
   /** Attempts in a row that took none of either kind, since they failed. */
   readonly misses: number;
   readonly memory: {
@@ -33,6 +41,7 @@ export interface Cadence {
 /** A host that is always slow still gets a point now and then: what an attempt costs is bounded by its budget. */
 const MAX_BACK_OFF_MS = 15 * 60_000;
 const MAX_DOUBLINGS = 10;
+const POINTS_SHARE_OF_TIME = 0.1;
 
 /**
  * What a guest in which nothing runs rewrites by itself, with room to spare. Below it, with nothing written to the disk and
@@ -48,8 +57,10 @@ export function waitMs(everyMs: number, misses: number): number {
 
 /** Null: none is. */
 export function dueKind(cadence: Cadence, everyMs: number | 'off', nowMs: number): SnapshotKind | null {
-  const { lastAtMs, misses, memory } = cadence;
-  if (everyMs === 'off' || nowMs - lastAtMs < waitMs(everyMs, misses)) return null;
+  const { lastAtMs, tookMs, misses, memory } = cadence;
+  if (everyMs === 'off') return null;
+  const restMs = Math.min(MAX_BACK_OFF_MS, tookMs / POINTS_SHARE_OF_TIME);
+  if (nowMs - lastAtMs < Math.max(restMs, waitMs(everyMs, misses))) return null;
   const isWaiting = memory.misses > 0 && nowMs - memory.lastAtMs < waitMs(everyMs, memory.misses);
   return isWaiting ? 'disk' : 'memory';
 }

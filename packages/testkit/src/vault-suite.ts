@@ -149,17 +149,17 @@ function lifeCases(vaultOf: () => Vault): void {
     await writeLife(vault, lifeId, 'memory', 'x'.repeat(MIB));
     await writeLife(vault, lifeId, 'disk', 'x'.repeat(MIB));
     const first = await takePoint(vault, lifeId);
-    expect(await vault.changed(lifeId)).toEqual({ diskBytes: 0, memoryBytes: 0 });
+    expect(await vault.changed(lifeId)).toMatchObject({ diskBytes: 0, memoryBytes: 0 });
     await writeLife(vault, lifeId, 'memory', 'y'.repeat(64 * 1024));
     await vault.flush(lifeId);
-    expect(await vault.changed(lifeId)).toEqual({ diskBytes: 0, memoryBytes: 64 * 1024 });
+    expect(await vault.changed(lifeId)).toMatchObject({ diskBytes: 0, memoryBytes: 64 * 1024 });
     await takePoint(vault, lifeId);
     await writeLife(vault, lifeId, 'disk', 'z'.repeat(4096));
     await vault.flush(lifeId);
-    expect(await vault.changed(lifeId)).toEqual({ diskBytes: 4096, memoryBytes: 0 });
+    expect(await vault.changed(lifeId)).toMatchObject({ diskBytes: 4096, memoryBytes: 0 });
     const fork = newLife();
     await vault.createLife(fork, { kind: 'point', snapshotId: first });
-    expect(await vault.changed(fork)).toEqual({ diskBytes: 0, memoryBytes: 0 });
+    expect(await vault.changed(fork)).toMatchObject({ diskBytes: 0, memoryBytes: 0 });
   });
 
   it('says what the disk of a life has allocated, not how long it is', async () => {
@@ -325,7 +325,7 @@ function diskPointCases(vaultOf: () => Vault): void {
     await writeLife(vault, lifeId, 'memory', 'y'.repeat(4096));
     await writeLife(vault, lifeId, 'disk', 'y'.repeat(4096));
     await takeDiskPoint(vault, lifeId);
-    expect(await vault.changed(lifeId)).toEqual({ diskBytes: 0, memoryBytes: 4096 });
+    expect(await vault.changed(lifeId)).toMatchObject({ diskBytes: 0, memoryBytes: 4096 });
   });
 
   it('refuses a manifest that says otherwise, and boots from no point that is not there', async () => {

@@ -5,10 +5,13 @@
 import { open } from 'node:fs/promises';
 import { extentsOf } from './extents.ts';
 
-/** Bytes of the file that no other file shares. What is still dirty is not seen. */
-export async function ownBytes(path: string): Promise<number> {
+/** Bytes of the file that no other file shares, and in how many extents all of it lies. What is still dirty is not seen. */
+export async function ownBytes(path: string): Promise<{ readonly bytes: number; readonly extents: number }> {
   await using file = await open(path, 'r');
-  let bytes = 0;
-  for await (const { shared, length } of extentsOf(file.fd, path)) if (!shared) bytes += length;
-  return bytes;
+  let [bytes, extents] = [0, 0];
+  for await (const { shared, length } of extentsOf(file.fd, path)) {
+    extents += 1;
+    if (!shared) bytes += length;
+  }
+  return { bytes, extents };
 }

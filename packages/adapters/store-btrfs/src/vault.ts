@@ -147,7 +147,10 @@ export class BtrfsVault implements Vault {
   changed(lifeId: LifeId): Promise<Changed> {
     const { disk, memory } = this.lifeFiles(lifeId);
     return this.#run(`looking for changes of ${lifeId}`, () =>
-      SLOW_LANE.run(async () => ({ diskBytes: await ownBytes(disk), memoryBytes: await ownBytes(memory) })),
+      SLOW_LANE.run(async () => {
+        const [ofDisk, ofMemory] = [await ownBytes(disk), await ownBytes(memory)];
+        return { diskBytes: ofDisk.bytes, memoryBytes: ofMemory.bytes, extents: ofDisk.extents + ofMemory.extents };
+      }),
     );
   }
 

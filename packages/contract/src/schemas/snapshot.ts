@@ -64,7 +64,14 @@ export const snapshot = z
           'Null for a snapshot that was found again on disk.',
       }),
     changed: z
-      .strictObject({ diskBytes: byteCount, memoryBytes: byteCount })
+      .strictObject({
+        diskBytes: byteCount,
+        memoryBytes: byteCount,
+        extents: byteCount.exactOptional().meta({
+          description:
+            'In how many pieces disk and memory lie: of a guest that rewrites pages all over its memory there are many, and points of it cost more.',
+        }),
+      })
       .nullable()
       .meta({ description: 'What was rewritten since the one before: about what it takes on disk. Null: not known.' }),
   })
