@@ -50,8 +50,10 @@ export class Relief {
     const all = await records.allSandboxes();
     const heads = headsOf(all);
     const own = all.filter((sandbox) => sandbox.vault === vault);
-    const spendable = await Promise.all(own.map((sandbox) => this.#spendableOf(sandbox, heads)));
-    const chosen = decideSacrifice(spendable.flat(), ROUND);
+    const spendable: SpendablePoint[] = [];
+    // One after the other: there may be very many, and nobody waits.
+    for (const sandbox of own) spendable.push(...(await this.#spendableOf(sandbox, heads)));
+    const chosen = decideSacrifice(spendable, ROUND);
     let removed = 0;
     for (const [id, points] of Map.groupBy(chosen, ({ sandboxId }) => sandboxId)) {
       removed += await this.#giveUp(id, new Set(points.map((point) => point.id)), heads);

@@ -6,8 +6,9 @@
  * disk, for which nothing stops, and memory is tried again after a wait that doubles with each further miss.
  *
  * Everything else about a point happens while the guest runs, and costs the disk time, which all feel that share it. Of a guest that rewrites
- * pages all over its memory it grows with each point, since its files fall into ever smaller pieces. So no more than a tenth of the
- * time goes into it: what took six seconds is followed by the next after a minute at the earliest.
+ * pages all over its memory it grows with each point, since its files fall into ever smaller pieces. So no more than a third of the
+ * time goes into it: what took 20 seconds is followed by the next after a minute at the earliest. Less would be too little on a busy
+ * machine, on which each point takes long, though it costs nobody more.
  */
 import type { ErrorCode } from './errors.ts';
 import type { SnapshotKind } from './manifest.ts';
@@ -41,7 +42,7 @@ export interface Cadence {
 /** A host that is always slow still gets a point now and then: what an attempt costs is bounded by its budget. */
 const MAX_BACK_OFF_MS = 15 * 60_000;
 const MAX_DOUBLINGS = 10;
-const POINTS_SHARE_OF_TIME = 0.1;
+const POINTS_SHARE_OF_TIME = 1 / 3;
 
 /**
  * What a guest in which nothing runs rewrites by itself, with room to spare. Below it, with nothing written to the disk and

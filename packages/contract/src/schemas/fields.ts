@@ -94,7 +94,7 @@ export const pastPoint = z
   .meta({
     description:
       'A snapshot by id or name, or a time: then the newest of the sandbox that was taken at or before it, also before it ' +
-      'was forked.',
+      'was forked. What starts from one of kind `disk` boots.',
   });
 
 const atMostEntries = <T extends z.ZodType<Record<string, string>>>(schema: T, max: number) =>
