@@ -185,7 +185,8 @@ export const ERRORS = {
     status: 502,
     retry: 'later',
     title: 'The agent in the sandbox does not answer',
-    nextStep: 'Rewind the sandbox to an earlier snapshot, or pause and resume it.',
+    nextStep:
+      'Repeat the call. If it never answers, rewind the sandbox to an earlier snapshot with keepPresent: false.',
   },
   link_lost: {
     status: 502,

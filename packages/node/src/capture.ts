@@ -81,12 +81,14 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
     checkBudget(plan, clock.monotonicMs() - frozenAt);
     await phase('capture', () => life.vault.capture(life.lifeId, plan.snapshotId));
   } catch (error) {
-    await goOn(life, plan.snapshotId);
+    // Silent once, its agent is not asked the same way again: the next use opens a fresh channel.
+    if (isSilence(error)) life.goOnAtNextUse();
+    const causes = [error];
+    await goOn(life, plan.snapshotId).catch((later: unknown) => causes.push(later));
     if (error instanceof AppError && error.code === 'over_budget') throw error;
     checkBudget(plan, clock.monotonicMs() - frozenAt, error);
-    throw new AppError('snapshot_failed', `The snapshot of ${life.lifeId} failed: ${asAppError(error).message}`, {
-      cause: error,
-    });
+    const detail = `The snapshot of ${life.lifeId} failed: ${causes.map((cause) => asAppError(cause).message).join(' ')}`;
+    throw new AppError('snapshot_failed', detail, { cause: error });
   }
   const capturedAt = clock.monotonicMs();
 
@@ -172,9 +174,16 @@ function checkBudget({ budgetMs }: CapturePlan, stoodMs: number, cause?: unknown
 
 /** Brings a VM from anywhere in the window back to running and removes the point, staged or committed. */
 async function goOn(life: Life, snapshotId: SnapshotId): Promise<void> {
-  await life.goOn();
-  await life.vault.abandon(snapshotId);
-  await life.vault.deletePoint(snapshotId);
+  try {
+    await life.goOn();
+  } finally {
+    await life.vault.abandon(snapshotId);
+    await life.vault.deletePoint(snapshotId);
+  }
+}
+
+function isSilence(error: unknown): boolean {
+  return error instanceof AppError && error.code === 'agent_lost';
 }
 
 function manifestOf(

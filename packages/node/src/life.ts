@@ -20,10 +20,11 @@ export class Life {
   readonly lifeId: LifeId;
   readonly vault: Vault;
   readonly vm: Vm;
-  #connect: ConnectGuest;
+  readonly #connect: ConnectGuest;
   #channel: Promise<Guest> | null = null;
   #endReason: string | null = null;
   #halted = false;
+  #mustGoOn = false;
 
   readonly #openMs: number;
 
@@ -68,7 +69,7 @@ export class Life {
   guest(): Promise<Guest> {
     if (this.#halted) return Promise.reject(outOfSpace());
     if (this.#channel === null) {
-      const channel = this.#connect(this.vm, this.#openMs);
+      const channel = this.#mustGoOn ? this.#openAndGoOn() : this.#connect(this.vm, this.#openMs);
       this.#channel = channel;
       const forget = () => {
         if (this.#channel === channel) this.#channel = null;
@@ -92,16 +93,19 @@ export class Life {
 
   /**
    * Brings the VM from wherever it stands back to running user code; `onRun` is called once the vCPUs run. One that is
-   * halted is left as it is, and goes on in full once it may.
+   * halted is left as it is, and goes on in full once it may. Throws when its agent does not answer on a fresh channel
+   * either; the next use tries again.
    */
   async goOn(onRun: () => void = () => undefined): Promise<void> {
+    const isFresh = this.#mustGoOn;
     try {
       if (!this.#halted) await this.vm.run();
       onRun();
       await (await this.guest()).thaw();
-    } catch {
+    } catch (error) {
       this.goOnAtNextUse();
       if (this.#halted) return;
+      if (isFresh) throw error;
       await this.guest();
       onRun();
     }
@@ -109,15 +113,16 @@ export class Life {
 
   /** The VM may stand still or its user code be frozen: the next use opens a fresh channel, and first lets both go on. */
   goOnAtNextUse(): void {
-    const connect = this.#connect;
     this.#channel = null;
-    this.#connect = async (vm, openMs) => {
-      await vm.run();
-      const guest = await connect(vm, openMs);
-      await guest.thaw();
-      this.#connect = connect;
-      return guest;
-    };
+    this.#mustGoOn = true;
+  }
+
+  async #openAndGoOn(): Promise<Guest> {
+    await this.vm.run();
+    const guest = await this.#connect(this.vm, this.#openMs);
+    await guest.thaw();
+    this.#mustGoOn = false;
+    return guest;
   }
 
   /** Ends the VM for a stated reason and frees its files. Idempotent. */
