@@ -234,6 +234,16 @@ describe('a sandbox in trouble still answers', () => {
     expect(await fresh.run('true')).toMatchObject({ exitCode: 0, oom: false });
   });
 
+  it('while a process takes all memory of a sandbox in which others are at work', async () => {
+    // Their code is dropped and read again all the time, so that the kernel would end nothing for minutes.
+    const { processId } = await sandbox.start(AT_WORK);
+    const hog = sandbox.run(['python3', '-c', 'a=[]\nwhile True: a.append(bytearray(100000))'], { timeoutMs: 45_000 });
+    const answers = await answersUntil(hog, sandbox);
+    expect(Math.max(...answers)).toBeLessThan(ANSWER_LIMIT_MS);
+    expect(await hog).toMatchObject({ exitCode: null, signal: 'SIGKILL', oom: true, timedOut: false });
+    await sandbox.kill(processId);
+  });
+
   it('during a fork bomb, which can be killed', async () => {
     const { processId } = await sandbox.start('bomb() { bomb | bomb & }; bomb; sleep 1000');
     const answers: number[] = [];
@@ -259,6 +269,12 @@ describe('a sandbox in trouble still answers', () => {
     expect((await full.run('echo still')).stdout).toBe('still\n');
   }, 600_000);
 });
+
+const AT_WORK = `
+for i in 1 2 3; do
+  while :; do python3 -c "import json, http.server, asyncio"; node -e 1; git --version; done > /dev/null &
+done
+wait`;
 
 /** All space there is: most of it at once, the rest as it comes. */
 const FILL = `

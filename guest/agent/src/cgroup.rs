@@ -9,7 +9,7 @@
 //! All access goes through directory descriptors opened at start, so that mounts and unmounts by guest root change nothing.
 //! Limits keep room for the agent: a fork bomb or a memory hog ends inside `user`.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -24,7 +24,9 @@ use tokio::time::{Instant, timeout};
 
 use crate::descriptor::watch;
 use crate::errno::check;
+use crate::files::Directory;
 use crate::log;
+use crate::pressure::Memory;
 
 /// Kept back from `user` for the kernel and the agent.
 const RESERVED_MEMORY_BYTES: u64 = 40 << 20;
@@ -34,13 +36,18 @@ const MAX_CPU_WEIGHT: &[u8] = b"10000";
 const MAX_DEPTH: usize = 16;
 /// The kernel tells of a change; looking again after this long covers one that came before we listened.
 const RECHECK: Duration = Duration::from_millis(1);
+/// Of the cgroup of a command of which the agent ended a process for want of memory. Only root sets or sees it.
+const ENDED: &CStr = c"trusted.space.ended";
 
 /// The `user` cgroup.
 pub struct Cgroups {
+    /// Where the agent is; none when it is not PID 1.
+    agent: Option<OwnedFd>,
     user: OwnedFd,
     freeze: File,
     events: Events,
     pids_per_process: Option<u64>,
+    proc: File,
 }
 
 impl Cgroups {
@@ -48,6 +55,7 @@ impl Cgroups {
     pub fn create(root: &Path, with_limits: bool) -> io::Result<Self> {
         let root = open_directory(root)?;
         let mut pids_per_process = None;
+        let mut own = None;
         if with_limits {
             let agent = make_directory(root.as_fd(), "agent")?;
             write(agent.as_fd(), "cgroup.procs", b"0")?;
@@ -57,6 +65,7 @@ impl Cgroups {
             }
             // However many user processes want the processor, the agent gets it first.
             let _ = write(agent.as_fd(), "cpu.weight", MAX_CPU_WEIGHT);
+            own = Some(agent);
         }
         let user = make_directory(root.as_fd(), "user")?;
         if with_limits {
@@ -66,7 +75,7 @@ impl Cgroups {
         }
         let freeze = open(user.as_fd(), "cgroup.freeze", libc::O_RDWR)?;
         let events = Events::open(user.as_fd())?;
-        Ok(Self { user, freeze, events, pids_per_process })
+        Ok(Self { agent: own, user, freeze, events, pids_per_process, proc: open_directory(Path::new("/proc"))? })
     }
 
     /// What the kernel was last told, by whomever.
@@ -83,6 +92,10 @@ impl Cgroups {
     /// Returns once every process is stopped; after `limit` it thaws again and says `TimedOut`.
     pub async fn freeze(&self, limit: Duration) -> io::Result<()> {
         let deadline = Instant::now() + limit;
+        // Guest root may have moved the agent among its processes, and who is frozen thaws nobody.
+        if let Some(agent) = &self.agent {
+            write(agent.as_fd(), "cgroup.procs", b"0")?;
+        }
         self.freeze.write_all_at(b"1", 0)?;
         while !self.events.read()?.frozen {
             if Instant::now() >= deadline {
@@ -111,18 +124,50 @@ impl Cgroups {
         let events = Events::open(directory.as_fd())?;
         Ok(ProcessCgroup {
             parent: self.user.try_clone()?,
-            name: id.to_owned(),
+            name: CString::new(id)?,
             directory,
             events,
             removed: Notify::new(),
         })
+    }
+
+    /// What the kernel tells stalls by, for want of memory.
+    pub fn open_pressure(&self) -> io::Result<File> {
+        open(self.user.as_fd(), "memory.pressure", libc::O_RDWR | libc::O_NONBLOCK)
+    }
+
+    pub fn memory(&self) -> io::Result<Memory> {
+        let limit = read(self.user.as_fd(), "memory.max")?;
+        // Without a limit the file says "max".
+        let limit_bytes = limit.trim().parse().unwrap_or(u64::MAX);
+        Ok(Memory { held_bytes: held_bytes(self.user.as_fd())?, limit_bytes })
+    }
+
+    /// SIGKILL for the process that holds most memory, in the command that does; or for all of the command, as told by
+    /// its size and the command's.
+    pub fn end_largest(&self, ends_command: impl Fn(u64, u64) -> bool) -> io::Result<()> {
+        let commands = children(self.user.as_fd(), 1);
+        let sized = commands.filter_map(|(name, dir)| held_bytes(dir.as_fd()).ok().map(|bytes| (bytes, name, dir)));
+        let Some((command_bytes, name, command)) = sized.max_by_key(|(bytes, ..)| *bytes) else { return Ok(()) };
+        let mut all = Vec::new();
+        tree_pids(command.as_fd(), MAX_DEPTH, &mut all);
+        let largest = all.into_iter().map(|pid| (resident_bytes(self.proc.as_fd(), pid), pid)).max();
+        let Some((largest_bytes, pid)) = largest else { return Ok(()) };
+        log::error(&format!("{}: ended for want of memory", name.to_string_lossy()));
+        // Before the kill, so that whoever tells the end knows its cause.
+        mark_ended(command.as_fd())?;
+        if ends_command(largest_bytes, command_bytes) {
+            write(command.as_fd(), "cgroup.kill", b"1")
+        } else {
+            check(unsafe { libc::kill(pid, libc::SIGKILL) }).map(drop)
+        }
     }
 }
 
 /// The cgroup of one command.
 pub struct ProcessCgroup {
     parent: OwnedFd,
-    name: String,
+    name: CString,
     directory: OwnedFd,
     events: Events,
     removed: Notify,
@@ -153,13 +198,14 @@ impl ProcessCgroup {
         signal_tree(self.directory.as_fd(), signal, MAX_DEPTH)
     }
 
-    /// Whether the OOM killer has killed any process of the tree.
+    /// Whether any process of the tree was killed for want of memory, by the kernel or by us.
     pub fn was_hit_by_oom_killer(&self) -> bool {
-        let mut text = String::new();
+        if is_marked_ended(self.directory.as_fd()) {
+            return true;
+        }
         // Without the controller nobody knows; the exit is true all the same.
-        let read =
-            open(self.directory.as_fd(), "memory.events", libc::O_RDONLY).and_then(|mut f| f.read_to_string(&mut text));
-        read.is_ok() && text.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count != "0")
+        let text = read(self.directory.as_fd(), "memory.events").unwrap_or_default();
+        text.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count != "0")
     }
 
     /// Waits until no live process is left; for one waiter only.
@@ -237,6 +283,44 @@ fn memory_available_bytes() -> io::Result<u64> {
     kibibytes.map(|n| n << 10).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
+/// Of a cgroup: what can be had back only by the end of a process, or of a file in memory. The kernel's own counts: a
+/// thousand small programs are mostly that.
+fn held_bytes(directory: BorrowedFd) -> io::Result<u64> {
+    let stat = read(directory, "memory.stat")?;
+    let of = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok()).unwrap_or(0);
+    Ok(of("anon ") + of("shmem ") + of("kernel ").saturating_sub(of("slab_reclaimable ")))
+}
+
+/// 0 of one that is gone.
+fn resident_bytes(proc: BorrowedFd, pid: i32) -> u64 {
+    let status = read(proc, &format!("{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kibibytes.unwrap_or(0) << 10
+}
+
+fn mark_ended(command: BorrowedFd) -> io::Result<()> {
+    let nothing = [0u8; 0];
+    check(unsafe { libc::fsetxattr(command.as_raw_fd(), ENDED.as_ptr(), nothing.as_ptr().cast(), 0, 0) }).map(drop)
+}
+
+fn is_marked_ended(command: BorrowedFd) -> bool {
+    unsafe { libc::fgetxattr(command.as_raw_fd(), ENDED.as_ptr(), std::ptr::null_mut(), 0) >= 0 }
+}
+
+fn tree_pids(directory: BorrowedFd, depth: usize, into: &mut Vec<i32>) {
+    into.extend(pids(directory).unwrap_or_default());
+    for (_, child) in children(directory, depth) {
+        tree_pids(child.as_fd(), depth - 1, into);
+    }
+}
+
+fn read(directory: BorrowedFd, name: &str) -> io::Result<String> {
+    let mut text = String::new();
+    open(directory, name, libc::O_RDONLY)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
 fn count(directory: BorrowedFd, depth: usize) -> u32 {
     let own = pids(directory).map_or(0, |pids| pids.len() as u32);
     own + children(directory, depth).map(|(_, child)| count(child.as_fd(), depth - 1)).sum::<u32>()
@@ -254,13 +338,12 @@ fn signal_tree(directory: BorrowedFd, signal: i32, depth: usize) -> io::Result<(
 }
 
 /// Leaves first; a cgroup that is still in use stays.
-fn remove(parent: BorrowedFd, name: &str, depth: usize) {
-    let Ok(path) = CString::new(name) else { return };
-    let rmdir = || check(unsafe { libc::unlinkat(parent.as_raw_fd(), path.as_ptr(), libc::AT_REMOVEDIR) });
+fn remove(parent: BorrowedFd, name: &CStr, depth: usize) {
+    let rmdir = || check(unsafe { libc::unlinkat(parent.as_raw_fd(), name.as_ptr(), libc::AT_REMOVEDIR) });
     if rmdir().is_ok() {
         return;
     }
-    if let Ok(directory) = open(parent, name, libc::O_RDONLY | libc::O_DIRECTORY) {
+    if let Ok(directory) = open_at(parent, name, libc::O_RDONLY | libc::O_DIRECTORY) {
         for (child, _) in children(directory.as_fd(), depth) {
             remove(directory.as_fd(), &child, depth - 1);
         }
@@ -269,23 +352,18 @@ fn remove(parent: BorrowedFd, name: &str, depth: usize) {
 }
 
 fn pids(directory: BorrowedFd) -> io::Result<Vec<i32>> {
-    let mut text = String::new();
-    open(directory, "cgroup.procs", libc::O_RDONLY)?.read_to_string(&mut text)?;
-    Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+    Ok(read(directory, "cgroup.procs")?.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
-fn children(directory: BorrowedFd, depth: usize) -> impl Iterator<Item = (String, File)> {
-    let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
-    let entries = if depth == 0 { None } else { std::fs::read_dir(path).ok() };
-    entries
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter_map(move |name| {
-            open(directory, &name, libc::O_RDONLY | libc::O_DIRECTORY).ok().map(|file| (name, file))
-        })
+fn children(directory: BorrowedFd, depth: usize) -> impl Iterator<Item = (CString, File)> {
+    let names = if depth == 0 { None } else { Directory::at(directory).and_then(|at| at.names()).ok() };
+    let directories = names.into_iter().flat_map(|names| {
+        let all = (0..).map_while(|index| names.get(index).map(|(name, is_directory)| (name.to_owned(), is_directory)));
+        all.filter_map(|(name, is_directory)| is_directory.then_some(name)).collect::<Vec<_>>()
+    });
+    directories.filter_map(move |name| {
+        open_at(directory, &name, libc::O_RDONLY | libc::O_DIRECTORY).ok().map(|file| (name, file))
+    })
 }
 
 fn open_directory(path: &Path) -> io::Result<File> {
@@ -302,8 +380,11 @@ fn make_directory(parent: BorrowedFd, name: &str) -> io::Result<OwnedFd> {
 }
 
 fn open(directory: BorrowedFd, name: &str, flags: i32) -> io::Result<File> {
-    let path = CString::new(name)?;
-    let fd = check(unsafe { libc::openat(directory.as_raw_fd(), path.as_ptr(), flags | libc::O_CLOEXEC) })?;
+    open_at(directory, &CString::new(name)?, flags)
+}
+
+fn open_at(directory: BorrowedFd, name: &CStr, flags: i32) -> io::Result<File> {
+    let fd = check(unsafe { libc::openat(directory.as_raw_fd(), name.as_ptr(), flags | libc::O_CLOEXEC) })?;
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 

@@ -37,6 +37,7 @@ const TABLE: &[(i32, &str, Code)] = &[
     (libc::ENOEXEC, "ENOEXEC", Code::InvalidArgument),
     (libc::ELIBBAD, "ELIBBAD", Code::InvalidArgument),
     (libc::EEXIST, "EEXIST", Code::AlreadyExists),
+    (libc::EUCLEAN, "EUCLEAN", Code::FailedPrecondition),
     (libc::EIO, "EIO", Code::Internal),
 ];
 

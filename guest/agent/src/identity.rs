@@ -3,7 +3,12 @@
 //!
 //! Files that already say the right thing are not written: a resume changes none of them. The others are written in place,
 //! which needs no new block on a full disk; user processes are frozen meanwhile, so nobody sees half a file.
+//!
+//! Clock, entropy, hostname and generation are the kernel's or the agent's own, and always set. A file is the guest's: what
+//! guest root has put in the place of one is moved aside, or, on a disk that takes no change, covered by a file in memory.
+//! When nothing helps the reply says nothing in its place, and the sandbox goes on without it.
 
+use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -23,8 +28,13 @@ const ENTROPY_MAX_BYTES: usize = 512;
 const HOSTNAME_MAX_BYTES: usize = 64;
 const CLOCK_RULE: &str = "wall_clock_ns: nanoseconds since 1970";
 const FILE_MAX_BYTES: u64 = 64 << 10;
+/// Things that were in the place of a file before; beyond so many none is moved aside any more.
+const MAX_ASIDE: u32 = 16;
+const MACHINE_ID_FILE: &str = "/etc/machine-id";
 const GENERATION_FILE: &str = "/run/space/generation";
 const SANDBOX_FILE: &str = "/run/space/sandbox";
+/// In memory.
+const COVERS: &str = "/run/space";
 
 // <linux/random.h>; libc names neither.
 const RNDADDENTROPY: libc::c_ulong = 0x4008_5203;
@@ -59,14 +69,14 @@ impl Identity {
         }
         set_clock(wanted.wall_clock_ns).map_err(|e| status(&e, "clock_settime"))?;
         let hostname = set_hostname(&wanted.hostname).map_err(|e| status(&e, "sethostname"))?;
-        let machine_id = keep_file("/etc/machine-id", &wanted.machine_id)?;
-        let generation = keep_file(GENERATION_FILE, &wanted.generation.to_string())?;
-        keep_file(SANDBOX_FILE, &wanted.sandbox_id)?;
+        let machine_id = keep_file(MACHINE_ID_FILE, &wanted.machine_id);
+        keep_file(GENERATION_FILE, &wanted.generation.to_string());
+        keep_file(SANDBOX_FILE, &wanted.sandbox_id);
         Ok(AssumeIdentityReply {
             wall_clock_ns: clock_ns(libc::CLOCK_REALTIME),
             hostname,
-            machine_id,
-            generation: generation.parse().unwrap_or_default(),
+            machine_id: machine_id.unwrap_or_default(),
+            generation: wanted.generation,
             entropy_credited,
         })
     }
@@ -168,17 +178,46 @@ fn hosts_with(hosts: &[u8], name: &str) -> Vec<u8> {
     text
 }
 
-/// Makes the file hold the line and returns the line that it holds.
-fn keep_file(path: &str, line: &str) -> Result<String, Status> {
+/// Makes the file hold the line and returns the line that it holds; none when that cannot be brought about.
+fn keep_file(path: &str, line: &str) -> Option<String> {
     let read = || {
-        read_regular(Path::new(path), FILE_MAX_BYTES).map(|text| String::from_utf8_lossy(&text).trim_end().to_owned())
+        let text = read_regular(Path::new(path), FILE_MAX_BYTES).ok()?;
+        let now = String::from_utf8_lossy(&text).trim_end().to_owned();
+        (now == line).then_some(now)
     };
-    if let Ok(now) = read() {
-        if now == line {
-            return Ok(now);
-        }
+    if let Some(now) = read() {
+        return Some(now);
     }
-    replace_file(path, format!("{line}\n").as_bytes()).and_then(|()| read()).map_err(|e| status(&e, path))
+    let content = format!("{line}\n");
+    let written = replace_file(path, content.as_bytes())
+        .or_else(|_| clear_place(path).and_then(|()| replace_file(path, content.as_bytes())))
+        .or_else(|_| cover(path, content.as_bytes()));
+    if let Err(error) = written {
+        log::error(&format!("{path}: {error}"));
+    }
+    read()
+}
+
+/// A directory in the place of a file goes aside with all that is in it: it is the guest's.
+fn clear_place(path: &str) -> io::Result<()> {
+    let mut names = (1..=MAX_ASIDE).map(|number| format!("{path}.aside-{number}"));
+    let free = names.find(|aside| fs::symlink_metadata(aside).is_err());
+    fs::rename(path, free.ok_or(io::ErrorKind::AlreadyExists)?)
+}
+
+/// Lays a file in memory over one that cannot be written. The mount stays for as long as the machine, and the next life
+/// writes through it.
+fn cover(path: &str, content: &[u8]) -> io::Result<()> {
+    // Only a file can lie over a file.
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let name = Path::new(path).file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    let memory = format!("{COVERS}/cover-{name}");
+    replace_file(&memory, content)?;
+    let (source, target) = (CString::new(memory)?, CString::new(path)?);
+    let none = std::ptr::null();
+    check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), none, libc::MS_BIND, none.cast()) }).map(drop)
 }
 
 fn replace_file(path: &str, content: &[u8]) -> io::Result<()> {
@@ -260,5 +299,33 @@ mod tests {
         replace_file(link.to_str().unwrap(), b"x").unwrap();
         assert_eq!(fs::read(&link).unwrap(), b"x");
         fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_directory_in_the_place_of_a_file_goes_aside_with_what_is_in_it() {
+        let directory = std::env::temp_dir().join(format!("space-agent-aside-{}", std::process::id()));
+        let place = directory.join("machine-id");
+        let path = place.to_str().unwrap();
+        for round in 1..=MAX_ASIDE {
+            fs::create_dir_all(&place).unwrap();
+            fs::write(place.join("kept"), round.to_string()).unwrap();
+            assert_eq!(keep_file(path, "line").as_deref(), Some("line"));
+            assert_eq!(fs::read_to_string(&place).unwrap(), "line\n");
+            let kept = directory.join(format!("machine-id.aside-{round}/kept"));
+            assert_eq!(fs::read_to_string(kept).unwrap(), round.to_string());
+            fs::remove_file(&place).unwrap();
+        }
+        fs::create_dir_all(&place).unwrap();
+        assert_eq!(keep_file(path, "line"), None);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_had_is_told_as_none() {
+        let file = std::env::temp_dir().join(format!("space-agent-no-place-{}", std::process::id()));
+        fs::write(&file, "no directory").unwrap();
+        assert_eq!(keep_file(file.join("below").to_str().unwrap(), "line"), None);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "no directory");
+        fs::remove_file(&file).unwrap();
     }
 }

@@ -22,6 +22,7 @@ mod listen;
 mod log;
 mod machine;
 mod port;
+mod pressure;
 mod processes;
 mod reaper;
 mod server;

@@ -107,7 +107,10 @@ export async function giveIdentity(
   const runningMs = clock.monotonicMs() - startedAt;
   plan.check();
   const guest = await tracer.span({ name: 'reach the agent' }, () => life.guest());
-  await tracer.span({ name: 'assume identity' }, () => guest.assumeIdentity(identityOf(plan.identity, lifeId, chance)));
+  await tracer.span({ name: 'assume identity' }, async (note) => {
+    const { hasMachineId } = await guest.assumeIdentity(identityOf(plan.identity, lifeId, chance));
+    note({ 'space.has_machine_id': hasMachineId });
+  });
   plan.check();
   return {
     life,

@@ -59,11 +59,12 @@ class FakeGuest implements Guest {
     (await this.#call('freeze')).frozen = true;
   }
 
-  async assumeIdentity(identity: GuestIdentity): Promise<void> {
+  async assumeIdentity(identity: GuestIdentity) {
     const { sandboxId, generation, hostname, machineId, isFresh } = identity;
     const state = await this.#call('assumeIdentity');
     state.identity = { sandboxId, generation, hostname, machineId };
     if (isFresh) state.ended = {};
+    return { hasMachineId: true };
   }
 
   async thaw(): Promise<void> {

@@ -24,6 +24,7 @@ use crate::link;
 use crate::log;
 use crate::machine::Machine;
 use crate::port::{self, Port};
+use crate::pressure;
 use crate::processes::{Anchors, Processes};
 use crate::reaper::Reaper;
 use crate::server::Server;
@@ -63,6 +64,7 @@ fn start() -> BootResult<()> {
 async fn serve(control: &Path, traffic: &Path) -> io::Result<()> {
     let reaper = Reaper::start()?;
     let cgroups = Arc::new(Cgroups::create(Path::new(mounts::CGROUP), true)?);
+    tokio::spawn(pressure::relieve(cgroups.clone()));
     let tunnels = Tunnels::new();
     let processes = Processes::new(Some(cgroups.clone()), reaper, Anchors::open()?);
     let server = Server::new(

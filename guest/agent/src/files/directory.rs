@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -24,6 +24,11 @@ impl Directory {
     /// To reach what is in it, which needs no permission to list it.
     pub fn reach(path: &Path) -> io::Result<Self> {
         Self::open_with(path, libc::O_PATH)
+    }
+
+    /// One that is open for reading already.
+    pub fn at(directory: BorrowedFd) -> io::Result<Self> {
+        directory.try_clone_to_owned().map(Self)
     }
 
     fn open_with(path: &Path, access: i32) -> io::Result<Self> {

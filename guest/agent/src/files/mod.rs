@@ -22,4 +22,5 @@ mod watch;
 mod write;
 mod xattr;
 
+pub use directory::Directory;
 pub use service::Files;

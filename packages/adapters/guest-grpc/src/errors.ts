@@ -130,6 +130,8 @@ const ERRNO: Readonly<Record<string, ErrorCode>> = {
   EINVAL: 'bad_request',
   E2BIG: 'bad_request',
   ERANGE: 'bad_request',
+  // Its structure is broken: the kernel allows no change any more.
+  EUCLEAN: 'file_unsupported',
   EIO: 'internal',
 };
 

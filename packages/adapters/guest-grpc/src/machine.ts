@@ -47,7 +47,10 @@ function nanoseconds(clock: Clock): bigint {
 }
 
 /** Gives the VM its identity and believes only what the agent read back from the kernel. */
-export async function assumeIdentity(context: Context, identity: GuestIdentity): Promise<void> {
+export async function assumeIdentity(
+  context: Context,
+  identity: GuestIdentity,
+): Promise<{ readonly hasMachineId: boolean }> {
   if (identity.entropy.length < MIN_ENTROPY_BYTES) {
     throw new AppError('bad_request', `An identity needs at least ${MIN_ENTROPY_BYTES} bytes of entropy.`);
   }
@@ -56,7 +59,7 @@ export async function assumeIdentity(context: Context, identity: GuestIdentity):
     const mismatch = identityMismatch(identity, reply);
     if (mismatch !== undefined) throw new AppError('restore_failed', mismatch);
     const offMs = Number(reply.wallClockNs / 1_000n) / 1_000 - context.clock.now();
-    if (Math.abs(offMs) <= CLOCK_TOLERANCE_MS) return;
+    if (Math.abs(offMs) <= CLOCK_TOLERANCE_MS) return { hasMachineId: reply.machineId !== '' };
     if (tries === CLOCK_TRIES)
       throw new AppError('restore_failed', `The clock of the guest is off by ${Math.round(offMs)} ms.`);
   }
@@ -80,7 +83,8 @@ async function sendIdentity(
 function identityMismatch(identity: GuestIdentity, reply: AssumeIdentityReply): string | undefined {
   if (reply.hostname !== identity.hostname)
     return `The guest's hostname is "${inert(reply.hostname)}", not "${identity.hostname}".`;
-  if (reply.machineId !== identity.machineId)
+  // None at all: root of the guest has spoilt the file, which is its own harm. Another than its own would be a copy's.
+  if (reply.machineId !== '' && reply.machineId !== identity.machineId)
     return `The guest's machine id is "${inert(reply.machineId)}", not "${identity.machineId}".`;
   if (reply.generation !== BigInt(identity.generation))
     return `The guest's generation is ${reply.generation}, not ${identity.generation}.`;

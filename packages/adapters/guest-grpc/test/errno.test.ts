@@ -30,6 +30,7 @@ test.each([
   ['EXDEV', 'file_other_device'],
   ['ENOSPC', 'guest_full'],
   ['ENOMEM', 'guest_exhausted'],
+  ['EUCLEAN', 'file_unsupported'],
   ['EIO', 'internal'],
   ['EWHATEVER', 'internal'],
   ['constructor', 'internal'],

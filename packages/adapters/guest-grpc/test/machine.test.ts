@@ -94,7 +94,7 @@ test('an identity that is read back as given is assumed', async () => {
       },
     },
   });
-  await guest.assumeIdentity(identity);
+  expect(await guest.assumeIdentity(identity)).toEqual({ hasMachineId: true });
   const { isFresh: fresh, ...same } = identity;
   expect(got).toMatchObject({ ...same, fresh, generation: 3n });
   expect(Math.abs(Number(got?.wallClockNs ?? 0n) / 1e6 - Date.now())).toBeLessThan(500);

@@ -11,8 +11,11 @@ export interface Guest extends GuestFiles {
   hello(): Promise<{ readonly agentVersion: string; readonly frozen: boolean }>;
   /** Stops all user processes; throws `timed_out` (and they run on). */
   freeze(timeoutMs: number): Promise<void>;
-  /** Sets identity, clock and entropy while frozen, and verifies each as read back; throws `restore_failed`. */
-  assumeIdentity(identity: GuestIdentity): Promise<void>;
+  /**
+   * Sets identity, clock and entropy while frozen, and verifies each as read back; throws `restore_failed`. The file of the
+   * machine id is the guest's own: where root has spoilt it past repair, the life goes on without one of its own, and that is told.
+   */
+  assumeIdentity(identity: GuestIdentity): Promise<{ readonly hasMachineId: boolean }>;
   thaw(): Promise<void>;
 
   /** Starts a command; its events end with `exited`. Throws `command_not_started`. Aborting the signal ends the stream, not the command. */
@@ -96,7 +99,7 @@ export interface ProcessEnd {
   readonly exit: ProcessExit;
   /** Whether its time limit killed it; its whole tree is then gone. */
   readonly timedOut: boolean;
-  /** Whether the guest's OOM killer killed it or one of its children. */
+  /** Whether it or one of its children was killed for want of memory, by the guest's kernel or its agent. */
   readonly oom: boolean;
 }
 

@@ -15,7 +15,9 @@ export function machineCases(withGuest: WithGuest, can: GuestAbilities): void {
   test(
     'takes an identity, again and again',
     withGuest(async ({ guest }) => {
-      for (const generation of [1, 2]) await guest.assumeIdentity(identity(generation));
+      for (const generation of [1, 2]) {
+        expect(await guest.assumeIdentity(identity(generation))).toEqual({ hasMachineId: true });
+      }
     }),
   );
 

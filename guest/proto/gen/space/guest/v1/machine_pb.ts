@@ -179,6 +179,8 @@ export type AssumeIdentityReply = Message<"space.guest.v1.AssumeIdentityReply"> 
   hostname: string;
 
   /**
+   * Empty when the file cannot be made to hold it: that is the guest's, and its root may have spoilt it.
+   *
    * @generated from field: string machine_id = 3;
    */
   machineId: string;

@@ -317,7 +317,7 @@ export type Exited = Message<"space.guest.v1.Exited"> & {
   timedOut: boolean;
 
   /**
-   * The kernel's OOM killer killed the leader, or another process of the command while the leader lived.
+   * For want of memory the kernel or the agent killed the leader, or another process of the command while the leader lived.
    *
    * @generated from field: bool oom = 4;
    */
