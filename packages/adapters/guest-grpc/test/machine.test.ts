@@ -100,6 +100,15 @@ test('an identity that is read back as given is assumed', async () => {
   expect(Math.abs(Number(got?.wallClockNs ?? 0n) / 1e6 - Date.now())).toBeLessThan(500);
 });
 
+const SPOILT = { machineId: '' };
+
+test('an identity without a machine id is assumed, and that is told', async () => {
+  const { guest } = await fakeAgent({
+    machine: { assumeIdentity: (request) => ({ ...obedient(request), ...SPOILT }) },
+  });
+  expect(await guest.assumeIdentity(identity)).toEqual({ hasMachineId: false });
+});
+
 const lies = {
   hostname: { hostname: 'evil\u001b[2J' },
   'machine id': { machineId: 'f'.repeat(32) },
@@ -108,9 +117,18 @@ const lies = {
   clock: { wallClockNs: 0n },
 };
 
-test.each(Object.entries(lies))(
-  'an identity whose %s is not as given fails the restore, naming it',
-  async (name, lie) => {
+const cases = Object.entries(lies).flatMap(([name, lie]) =>
+  name === 'machine id'
+    ? [{ name, lie }]
+    : [
+        { name, lie },
+        { name, lie: { ...SPOILT, ...lie } },
+      ],
+);
+
+test.each(cases)(
+  'an identity whose $name is not as given fails the restore, naming it: $lie',
+  async ({ name, lie }) => {
     const { guest } = await fakeAgent({ machine: { assumeIdentity: (request) => ({ ...obedient(request), ...lie }) } });
     const failure = guest.assumeIdentity(identity);
     await expect(failure).rejects.toMatchObject({ code: 'restore_failed', message: expect.stringContaining(name) });
