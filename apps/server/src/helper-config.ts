@@ -2,7 +2,8 @@
 import { DEFAULT_VAULT } from '@space/core';
 import type { Assets } from '@space/guest-image';
 import type { HelperConfig } from '@space/root-helper';
-import { vmmBuildOf, vmmSettings } from '@space/runtime-qemu/vmm-programs';
+import type { VmmBuilds } from '@space/runtime-qemu/kept-builds';
+import { vmmSettings } from '@space/runtime-qemu/vmm-programs';
 import type { Config } from './config.ts';
 import { helperFolderOf, livesFolderOf, probeFolderOf, vaultFolderOf } from './places.ts';
 
@@ -11,9 +12,14 @@ const UID_REGISTRY = '/run/space/uids';
 
 type Settings = Pick<Config, 'dataDir' | 'runDir' | 'vault' | 'vmmUids'>;
 
-export function helperConfig(config: Settings, assets: Assets, { uid, gid }: HelperConfig['node']): HelperConfig {
+export function helperConfig(
+  config: Settings,
+  assets: Assets,
+  builds: VmmBuilds,
+  { uid, gid }: HelperConfig['node'],
+): HelperConfig {
   return {
-    ...vmmSettings(vmmBuildOf(assets.vmm), assets),
+    ...vmmSettings(builds.present, assets, builds.earlier),
     node: { uid, gid },
     folder: helperFolderOf(config),
     runDir: livesFolderOf(config),

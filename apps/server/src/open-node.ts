@@ -5,12 +5,11 @@ import { connectGuest } from '@space/guest-grpc';
 import type { Assets } from '@space/guest-image';
 import { createNode, type Node } from '@space/node';
 import type { RootHelper } from '@space/root-helper';
-import { openQemuRuntime, probeAccelerator } from '@space/runtime-qemu';
-import { vmmBuildOf } from '@space/runtime-qemu/vmm-programs';
+import { findBuilds, openQemuRuntime, probeAccelerator } from '@space/runtime-qemu';
 import { openVault } from '@space/store-btrfs';
 import { chance, clock } from './clock.ts';
 import type { Config } from './config.ts';
-import { livesFolderOf, nodeFolderOf, probeFolderOf, vaultFolderOf } from './places.ts';
+import { buildsFolderOf, livesFolderOf, nodeFolderOf, probeFolderOf, vaultFolderOf } from './places.ts';
 import type { Tracing } from './tracing.ts';
 
 export type NodeConfig = Pick<Config, 'dataDir' | 'runDir' | 'vault' | 'memoryMib' | 'poolMib'>;
@@ -55,15 +54,16 @@ async function openOn(
   vault: Vault,
   { config, assets, helper, onWarning, tracing }: Omit<OpenNodeOptions, 'report'>,
 ): Promise<Node> {
-  const { vmm, kernel, initramfs, templates } = assets;
+  const { kernel, initramfs, templates } = assets;
+  const { present: vmm, earlier } = await findBuilds(buildsFolderOf(config), assets.vmm);
   const { launcher } = assets.jail;
-  const parts = { vmm: vmmBuildOf(vmm), kernel, initramfs, helper, launcher, runDir: livesFolderOf(config) };
+  const parts = { vmm, kernel, initramfs, helper, launcher, runDir: livesFolderOf(config) };
   const accelerator = await probeAccelerator({
     ...parts,
     workDir: probeFolderOf(config),
     cacheFile: join(nodeFolderOf(config), 'accelerator.json'),
   });
-  const runtime = await openQemuRuntime({ ...parts, accelerator: accelerator.name, onWarning });
+  const runtime = await openQemuRuntime({ ...parts, earlier, accelerator: accelerator.name, onWarning });
   const node = createNode({
     runtime,
     connectGuest: (vm, openMs) => connectGuest((port) => vm.connect(port), { vmEnded: vm.ended, limits: { openMs } }),

@@ -20,6 +20,8 @@ export const gatewaySocketOf = ({ runDir }: Folders): string => join(runDir, 'ga
 
 export const vaultFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>, name: VaultName): string =>
   join(dataDir, 'vaults', name);
+/** What the snapshots in vaults need to run again; see `keepBuild`. */
+export const buildsFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>): string => join(dataDir, 'vmm');
 /** What the node keeps beside vaults. */
 export const nodeFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>): string => join(dataDir, 'node');
 export const helperFolderOf = ({ runDir }: Pick<Folders, 'runDir'>): string => join(runDir, 'helper');

@@ -8,13 +8,14 @@ import { loadAssets } from '@space/guest-image';
 import { createLogger } from '@space/http';
 import type { Node } from '@space/node';
 import { connectHelper, startHelper } from '@space/root-helper';
+import { keepBuild } from '@space/runtime-qemu/kept-builds';
 import { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import { lockData } from './data-lock.ts';
 import { helperConfig } from './helper-config.ts';
 import { openControl } from './open-control.ts';
 import { leaveNode, openNode } from './open-node.ts';
-import { lockFileOf, makeDataFolder, makeFolders } from './places.ts';
+import { buildsFolderOf, lockFileOf, makeDataFolder, makeFolders } from './places.ts';
 import { loadTraces, openTracing } from './tracing.ts';
 import { findUsers, ROOT } from './users.ts';
 
@@ -50,10 +51,15 @@ async function compose(config: Config, report: (step: string) => void, closers: 
   closers.add(await lockData(lockFileOf(config)), (lock) => lock.close());
   await makeFolders(config, users);
   const assets = await loadAssets();
+  const builds = await keepBuild(buildsFolderOf(config), assets.vmm);
   const tracing = openTracing(await loadTraces(config.traces !== undefined), config, closers);
   const onWarning = (message: string) => logger.warn(message);
   const helperProcess = closers.add(
-    await startHelper({ program: assets.helper.program, config: helperConfig(config, assets, users.node), onWarning }),
+    await startHelper({
+      program: assets.helper.program,
+      config: helperConfig(config, assets, builds, users.node),
+      onWarning,
+    }),
     (running) => running.close(),
   );
   const helper = closers.add(await connectHelper(helperProcess.socketPath), async (connected) => connected.close());

@@ -15,11 +15,12 @@
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { loadAssets } from '@space/guest-image';
 import { startHelper } from '@space/root-helper/process';
+import { keepBuild } from '@space/runtime-qemu/kept-builds';
 import type { Config, Listen } from './config.ts';
 import { lockData } from './data-lock.ts';
 import { helperConfig } from './helper-config.ts';
 import type { PausedAll } from './pause-all.ts';
-import { lockFileOf, makeDataFolder, makeFolders, type RoleName } from './places.ts';
+import { buildsFolderOf, lockFileOf, makeDataFolder, makeFolders, type RoleName } from './places.ts';
 import { portHolder } from './port-holder.ts';
 import type { FromRole, RoleConfig, Welcome } from './role-messages.ts';
 import { type EndFacts, type OpenDescriptors, Supervised } from './supervised.ts';
@@ -57,9 +58,10 @@ export async function superviseRoles({
   const lock = await lockData(lockFileOf(config));
   await makeFolders(config, users);
   const assets = await loadAssets();
+  const builds = await keepBuild(buildsFolderOf(config), assets.vmm);
   const helper = await startHelper({
     program: assets.helper.program,
-    config: helperConfig(config, assets, users.node),
+    config: helperConfig(config, assets, builds, users.node),
     onWarning: onHelperEnd,
   });
   let starting = true;

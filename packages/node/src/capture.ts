@@ -17,9 +17,7 @@ import {
   asAppError,
   type Changed,
   type Clock,
-  type LifeId,
   MANIFEST_FORMAT,
-  type MachineFacts,
   type PointManifest,
   type SnapshotId,
   type TakenPoint,
@@ -36,7 +34,6 @@ export interface PointPlan {
   readonly owner: PointManifest['owner'];
   readonly parent: SnapshotId | null;
   readonly size: PointManifest['size'];
-  readonly machine: MachineFacts;
   readonly clock: Clock;
   readonly tracer: Tracer;
   readonly spares: Spares;
@@ -95,7 +92,7 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   const commit = async (times: { stoppedMs: number; frozenMs: number }, ending: boolean): Promise<TakenPoint> => {
     try {
       plan.check();
-      const manifest = manifestOf(plan, life.lifeId, { deviceState, takenAt });
+      const manifest = manifestOf(plan, life, { deviceState, takenAt });
       const write = () => life.vault.commit(manifest, deviceState, { ending });
       await phase('commit', () => plan.spares.withSpace(life.vault, write));
     } catch (error) {
@@ -138,7 +135,7 @@ export async function captureDisk(life: Life, plan: PointPlan): Promise<TakenPoi
   try {
     await tracer.span({ name: 'capture' }, () => life.vault.capture(life.lifeId, snapshotId));
     plan.check();
-    const manifest = manifestOf(plan, life.lifeId, { deviceState: null, takenAt });
+    const manifest = manifestOf(plan, life, { deviceState: null, takenAt });
     const write = () => life.vault.commit(manifest, null);
     await tracer.span({ name: 'commit' }, () => plan.spares.withSpace(life.vault, write));
   } catch (error) {
@@ -188,7 +185,7 @@ function isSilence(error: unknown): boolean {
 
 function manifestOf(
   plan: PointPlan,
-  lifeId: LifeId,
+  { lifeId, vm }: Life,
   { deviceState, takenAt }: { readonly deviceState: Uint8Array | null; readonly takenAt: string },
 ): PointManifest {
   const owner = plan.owner.kind === 'sandbox' ? { ...plan.owner, lifeId } : plan.owner;
@@ -198,7 +195,7 @@ function manifestOf(
     owner,
     parent: plan.parent,
     size: plan.size,
-    machine: plan.machine,
+    machine: vm.machine,
     deviceState:
       deviceState === null
         ? null

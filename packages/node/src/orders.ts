@@ -280,7 +280,6 @@ function planOf(
     },
     parent: held.record.head,
     size: held.record.size,
-    machine: machinery.runtime.machine,
     clock: machinery.clock,
     tracer: machinery.tracer,
     spares: machinery.spares,

@@ -147,7 +147,6 @@ export class ReadySnapshots {
         owner: { kind: 'ready', template: template.name, imageDigest: template.digest },
         parent: null,
         size,
-        machine: machinery.runtime.machine,
         clock: machinery.clock,
         tracer: machinery.tracer,
         spares: machinery.spares,

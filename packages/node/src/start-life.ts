@@ -161,10 +161,12 @@ async function startVm(machinery: LifeMachinery, plan: LifePlan, lifeId: LifeId)
     const { size } = point.manifest;
     return boot({ kind: 'disk', snapshotId, memoryBytes: size.memoryMib * 2 ** 20 }, size);
   }
-  checkFit(point.manifest.machine, runtime.machine);
+  checkFit(point.manifest.machine, runtime);
   const files = await cloneFiles({ kind: 'point', snapshotId });
   const vm = await tracer.span({ name: 'restore' }, () =>
-    runtime.restore({ lifeId, size: point.manifest.size, vault, files }, deviceState),
+    runtime.restore({ lifeId, size: point.manifest.size, vault, files }, deviceState, {
+      machine: point.manifest.machine,
+    }),
   );
   try {
     await tracer.span({ name: 'run' }, () => vm.run());
@@ -184,16 +186,17 @@ const MUST_MATCH = [
   'accelerator',
 ] as const satisfies (keyof MachineFacts)[];
 
-/** Throws `snapshot_unfit` naming what differs. */
-function checkFit(needed: MachineFacts, offered: MachineFacts): void {
-  for (const key of MUST_MATCH) {
-    if (needed[key] !== offered[key]) {
-      throw new AppError('snapshot_unfit', {
-        detail: `The snapshot needs ${key} "${needed[key]}"; this node runs "${offered[key]}".`,
-        facts: { need: key, needed: needed[key], offered: offered[key] },
-      });
-    }
-  }
+/** Throws `snapshot_unfit` naming what is not there. */
+function checkFit(needed: MachineFacts, { machines }: Runtime): void {
+  const differs = machines.map((offered) => MUST_MATCH.filter((key) => needed[key] !== offered[key]));
+  if (differs.some((keys) => keys.length === 0)) return;
+  // Of what comes nearest.
+  const [need = 'vmmBuild'] = differs.toSorted((a, b) => a.length - b.length)[0] ?? [];
+  const offered = [...new Set(machines.map((machine) => machine[need]))].join('", "');
+  throw new AppError('snapshot_unfit', {
+    detail: `The snapshot needs ${need} "${needed[need]}"; this node has "${offered}".`,
+    facts: { need, needed: needed[need], offered },
+  });
 }
 
 function identityOf(of: LifePlan['identity'], lifeId: LifeId, chance: Chance): GuestIdentity {

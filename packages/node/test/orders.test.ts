@@ -1,4 +1,4 @@
-import { DEFAULT_VAULT, newId, type SandboxId } from '@space/core';
+import { DEFAULT_VAULT, newId, type SandboxId, type SnapshotId } from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { makeWorld, WORLD_KINDS, type World } from './world.ts';
 
@@ -162,6 +162,22 @@ describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $
     await world.restart('fake-1');
     await world.start(sandbox, point);
     expect(await world.run(sandbox, 'get at')).toBe('one');
+  });
+
+  it('keeps each sandbox on the build that its memory needs, over restarts, and makes new ones on the present one', async () => {
+    await using world = await makeWorld(kind);
+    const buildOf = async (snapshotId: SnapshotId) =>
+      (await world.vault.readPoint(snapshotId)).manifest.machine.vmmBuild;
+    const running = await world.create();
+    const paused = await world.create();
+    const point = await world.pause(paused);
+    for (let restarts = 0; restarts < 2; restarts++) {
+      await world.restart('fake-2', ['fake-0', 'fake-1']);
+      expect(await buildOf(await world.snapshot(running))).toBe('fake-1');
+    }
+    await world.start(paused, point);
+    expect(await buildOf(await world.pause(paused))).toBe('fake-1');
+    expect(await buildOf(await world.snapshot(await world.create()))).toBe('fake-2');
   });
 
   it('starts a command that comes while processes are frozen once they are thawed', async () => {

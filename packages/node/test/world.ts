@@ -45,8 +45,8 @@ export interface World extends AsyncDisposable {
   rewind(sandboxId: SandboxId, to: SnapshotId, generation?: number): Promise<SnapshotId | null>;
   destroy(sandboxId: SandboxId, points?: SnapshotId[]): Promise<void>;
   run(sandboxId: SandboxId, command: string): Promise<string>;
-  /** A new node over the same vault and VMs, as after the death of the daemon; perhaps on another VMM build. */
-  restart(vmmBuild?: string): Promise<void>;
+  /** A new node over the same vault and VMs, as after the death of the daemon; perhaps on another VMM build, with earlier ones. */
+  restart(vmmBuild?: string, earlierBuilds?: readonly string[]): Promise<void>;
   /** The same, and what the dead one had begun does nothing any more. */
   die(): Promise<void>;
   /** What lies in the vault: folder name → entries. */
@@ -69,12 +69,12 @@ export async function makeWorld(
   let remote: RemoteNode | null = null;
   let present: Node | null = null;
   let presentVault = new MortalFaults(faults);
-  const open = async (vmmBuild = 'fake-1', free?: VaultSpace) => {
+  const open = async (vmmBuild = 'fake-1', earlier: readonly string[] = [], free?: VaultSpace) => {
     presentVault = new MortalFaults(faults);
     const fakeVault = await FakeVault.open(DEFAULT_VAULT, join(folder, 'vault'), presentVault);
     if (free !== undefined) fakeVault.free = free;
     const node = createNode({
-      runtime: new FakeRuntime(memory, faults, runtime.alive, { vmmBuild }),
+      runtime: new FakeRuntime(memory, faults, runtime.alive, { vmmBuild }, earlier),
       connectGuest: connectFakeGuest,
       vaults: [fakeVault],
       templates: [{ name: 'base', diskPath: image, digest: 'base-digest' }],
@@ -140,10 +140,10 @@ export async function makeWorld(
       });
       return textOf(await Array.fromAsync(events));
     },
-    async restart(vmmBuild) {
+    async restart(vmmBuild, earlierBuilds) {
       // The dead one looks no more.
       await present?.release();
-      Object.assign(world, await open(vmmBuild, world.vault.free));
+      Object.assign(world, await open(vmmBuild, earlierBuilds, world.vault.free));
     },
     async die() {
       presentVault.isDead = true;

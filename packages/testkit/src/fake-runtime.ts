@@ -13,6 +13,7 @@ import {
   AppError,
   type LifeId,
   type MachineFacts,
+  type RestoreOptions,
   type Runtime,
   type Vm,
   type VmEnd,
@@ -36,6 +37,7 @@ const FACTS: MachineFacts = {
 export class FakeRuntime implements Runtime {
   readonly memory: 'in_place' | 'written';
   readonly machine: MachineFacts;
+  readonly machines: readonly MachineFacts[];
   readonly faults: Faults;
   /** VMs that are alive, whoever started them: they outlive a runtime that was closed. */
   readonly alive: Map<LifeId, FakeVm>;
@@ -45,8 +47,10 @@ export class FakeRuntime implements Runtime {
     faults = new Faults(),
     alive = new Map<LifeId, FakeVm>(),
     machine: Partial<MachineFacts> = {},
+    earlierBuilds: readonly string[] = [],
   ) {
     this.machine = { ...FACTS, ...machine };
+    this.machines = [this.machine, ...earlierBuilds.map((vmmBuild) => ({ ...this.machine, vmmBuild }))];
     this.memory = memory;
     this.faults = faults;
     this.alive = alive;
@@ -54,15 +58,16 @@ export class FakeRuntime implements Runtime {
 
   async boot(spec: VmSpec): Promise<Vm> {
     await this.faults.at('runtime.boot');
-    return this.#launch(spec, emptyMachine(), true);
+    return this.#launch(spec, emptyMachine(), true, this.machine);
   }
 
-  async restore(spec: VmSpec, deviceState: Uint8Array): Promise<Vm> {
+  async restore(spec: VmSpec, deviceState: Uint8Array, { machine = this.machine }: RestoreOptions = {}): Promise<Vm> {
     await this.faults.at('runtime.restore');
-    if (Buffer.from(deviceState).toString() !== DEVICE_STATE) {
-      throw new AppError('restore_failed', 'The device state is not one of this runtime.');
+    if (Buffer.from(deviceState).toString() !== deviceStateOf(machine)) {
+      throw new AppError('restore_failed', 'The device state is not one of this build.');
     }
-    return this.#launch(spec, JSON.parse(readFileSync(spec.files.memory, 'utf8')) as MachineState, false);
+    const state = JSON.parse(readFileSync(spec.files.memory, 'utf8')) as MachineState;
+    return this.#launch(spec, state, false, machine);
   }
 
   async survivors(): Promise<readonly VmRecord[]> {
@@ -76,20 +81,24 @@ export class FakeRuntime implements Runtime {
 
   async close(): Promise<void> {}
 
-  #launch(spec: VmSpec, state: MachineState, running: boolean): FakeVm {
+  #launch(spec: VmSpec, state: MachineState, running: boolean, machine: MachineFacts): FakeVm {
     for (const other of this.alive.values()) {
       if (other.spec.files.disk === spec.files.disk) throw new Error('two VMs opened one writable image');
     }
-    const vm = new FakeVm(this, spec, state, running);
+    const vm = new FakeVm(this, spec, state, running, machine);
     this.alive.set(spec.lifeId, vm);
     return vm;
   }
 }
 
-const DEVICE_STATE = 'fake device state';
+/** A build loads its own only. */
+function deviceStateOf({ vmmBuild }: MachineFacts): string {
+  return `fake device state of ${vmmBuild}`;
+}
 
 export class FakeVm implements Vm {
   readonly record: VmRecord;
+  readonly machine: MachineFacts;
   readonly spec: VmSpec;
   readonly ended: Promise<VmEnd>;
   running: boolean;
@@ -102,7 +111,14 @@ export class FakeVm implements Vm {
   #cpuMs = 0;
   readonly #end = Promise.withResolvers<VmEnd>();
 
-  constructor(runtime: FakeRuntime, spec: VmSpec, state: MachineState, running: boolean) {
+  constructor(
+    runtime: FakeRuntime,
+    spec: VmSpec,
+    state: MachineState,
+    running: boolean,
+    machine: MachineFacts = runtime.machine,
+  ) {
+    this.machine = machine;
     this.#runtime = runtime;
     this.spec = spec;
     this.state = state;
@@ -138,7 +154,7 @@ export class FakeVm implements Vm {
     this.#assertAlive();
     if (this.running) throw new Error('a checkpoint needs a stopped VM');
     if (this.#runtime.memory === 'written') this.#writeMemory();
-    return Buffer.from(DEVICE_STATE);
+    return Buffer.from(deviceStateOf(this.machine));
   }
 
   async connect(): Promise<Duplex> {

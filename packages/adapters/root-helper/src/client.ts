@@ -8,8 +8,9 @@ import { AppError, type LifeId, type Size } from '@space/core';
 import { z } from 'zod';
 import { type Connection, ConnectionLost, connectWithin } from './connection.ts';
 
-/** How the VMM comes to its guest, and what executes it. */
+/** What a VMM is started as: its build by name, how it comes to its guest, and what executes it. */
 export interface VmmKind {
+  readonly build: string;
   readonly mode: 'boot' | 'restore';
   readonly accelerator: 'kvm' | 'tcg';
 }
@@ -126,8 +127,8 @@ class Helper implements RootHelper {
     nothing.parse(await this.#client.ask('closeVault', [name]));
   }
 
-  async startVmm(run: string, { mode, accelerator }: VmmKind, complaints: number) {
-    const words = [run, mode, accelerator];
+  async startVmm(run: string, { build, mode, accelerator }: VmmKind, complaints: number) {
+    const words = [run, build, mode, accelerator];
     return vmmSchema.parse(await this.#client.ask('startVmm', words, () => complaints, 1));
   }
 

@@ -30,7 +30,8 @@ export interface HelperConfig {
   readonly uids: { readonly first: number; readonly count: number; readonly registry: string };
   /** The program that starts a VMM in its jail. */
   readonly launcher: string;
-  readonly vmmRoot: string;
+  /** The folder of each build of the VMM, by its name; a VMM sees nothing else. */
+  readonly vmmBuilds: Readonly<Record<string, string>>;
   readonly vmmSockets: readonly string[];
   readonly vmmPrograms: readonly VmmProgram[];
   /** What a VM boots from: where it is, by its path inside the jail. */
@@ -57,14 +58,14 @@ export function configText(config: HelperConfig): string {
     `uids ${uids.first} ${uids.count}`,
     `uid-registry ${uids.registry}`,
     `launcher ${config.launcher}`,
-    `vmm-root ${config.vmmRoot}`,
+    ...Object.entries(config.vmmBuilds).map(([name, root]) => `vmm-build ${name} ${root}`),
     `file-bytes ${config.fileBytes}`,
     ...config.vmmSockets.map((name) => `vmm-socket ${name}`),
     ...Object.entries(config.bootFiles).map(([inside, outside]) => `boot-file ${inside} ${outside}`),
     ...config.vaults.flatMap(vaultLines),
     ...Object.entries(config.places).map(([name, path]) => `place ${name} ${path}`),
     ...config.vmmPrograms.flatMap(({ kind, argv }) => [
-      `program ${kind.mode} ${kind.accelerator}`,
+      `program ${kind.build} ${kind.mode} ${kind.accelerator}`,
       ...argv.map((argument) => `argument ${argument}`),
     ]),
   ];

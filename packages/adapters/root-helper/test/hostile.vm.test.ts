@@ -6,7 +6,7 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { connectForFiles, socketPair } from '../src/index.ts';
-import { KIND, makeWorld, RUN, SIZE, type World } from './world.ts';
+import { BUILD, KIND, makeWorld, RUN, SIZE, type World } from './world.ts';
 
 const STRANGER = 64_321;
 const OTHER = 'lif_1123456789abcdef';
@@ -53,12 +53,15 @@ const WORDS: readonly string[] = [
   'closeVault own',
   'startVmm',
   `startVmm ${RUN}`,
-  `startVmm ${RUN} restore`,
-  `startVmm ${RUN} restore tcg`,
-  `startVmm ${RUN} boot tcg`,
-  `startVmm ${RUN} restore /bin/sh`,
-  'startVmm ../../etc restore tcg',
-  'startVmm spare-1-2-../x restore tcg',
+  `startVmm ${RUN} ${BUILD}`,
+  `startVmm ${RUN} ${BUILD} restore`,
+  `startVmm ${RUN} ${BUILD} restore tcg`,
+  `startVmm ${RUN} ${BUILD} boot tcg`,
+  `startVmm ${RUN} ${BUILD} restore /bin/sh`,
+  `startVmm ${RUN} ${BUILD.replace('0', '1')} restore tcg`,
+  `startVmm ${RUN} ../../../../../../../../bin/sh restore tcg`,
+  `startVmm ../../etc ${BUILD} restore tcg`,
+  `startVmm spare-1-2-../x ${BUILD} restore tcg`,
   `equipVmm ${RUN} ${RUN} own 8 1`,
   `equipVmm ${RUN} ../../etc own 8 1`,
   `equipVmm ${RUN} ${RUN} ../own 8 1`,

@@ -4,6 +4,7 @@ import { closeSync } from 'node:fs';
 import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { LifeId } from '@space/core';
 import { loadAssets } from '@space/guest-image';
 import {
@@ -18,7 +19,8 @@ import {
 
 const MIB = 1024 * 1024;
 export const RUN = 'lif_0123456789abcdef' as LifeId;
-export const KIND = { mode: 'restore', accelerator: 'tcg' } as const;
+export const BUILD = '0123456789abcdef0123456789abcdef';
+export const KIND = { build: BUILD, mode: 'restore', accelerator: 'tcg' } as const;
 export const SIZE = { vcpus: 1, memoryMib: 8, diskMib: 8 };
 const FIRST_UID = 2_030_000_000;
 
@@ -54,7 +56,7 @@ export async function makeWorld(node = { uid: 0, gid: 0 }): Promise<World> {
     runDir: join(folder, 'run'),
     uids: { first: FIRST_UID, count: 100, registry: join(folder, 'uids') },
     launcher: jail.launcher,
-    vmmRoot: join(folder, 'build'),
+    vmmBuilds: { [BUILD]: join(folder, 'build') },
     vmmSockets: ['qmp'],
     vmmPrograms: [{ kind: KIND, argv: [program] }],
     bootFiles: {},
@@ -97,6 +99,8 @@ export async function makeWorld(node = { uid: 0, gid: 0 }): Promise<World> {
       return path;
     },
     async remains() {
+      // A warden ends a moment after its VMM.
+      for (let tries = 0; tries < 40 && (await processesFrom(program)).length > 0; tries++) await sleep(50);
       return [
         ...(await readdir(config.runDir)),
         ...(await takenIn(config.uids.registry)),

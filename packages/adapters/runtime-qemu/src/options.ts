@@ -12,6 +12,11 @@ export interface VmmBuild {
   readonly version: string;
 }
 
+/** As the helper calls it. */
+export function nameOfBuild({ digest }: Pick<VmmBuild, 'digest'>): string {
+  return digest.slice(0, 32);
+}
+
 export interface GuestBoot {
   /** The kernel as an ELF file with a PVH entry; started directly. */
   readonly kernel: { readonly vmlinux: string; readonly digest: string };
@@ -19,9 +24,12 @@ export interface GuestBoot {
 }
 
 export interface QemuRuntimeOptions extends GuestBoot {
+  /** Of new VMs. */
   readonly vmm: VmmBuild;
+  /** For checkpoints that they saved. */
+  readonly earlier?: readonly VmmBuild[];
   readonly accelerator: Accelerator;
-  /** What starts VMMs in their jails, and ends them; it was started with `vmmSettings` of this build. */
+  /** What starts VMMs in their jails, and ends them; it was started with `vmmSettings` of these builds. */
   readonly helper: RootHelper;
   /** That of the jail; here only to measure the rate of the TSC. */
   readonly launcher: string;

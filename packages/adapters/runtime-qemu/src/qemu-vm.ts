@@ -11,6 +11,7 @@ import {
   AppError,
   type ErrorCode,
   type GuestPort,
+  type MachineFacts,
   type Vm,
   type VmEnd,
   type VmRecord,
@@ -36,6 +37,7 @@ const RECONNECT_LIMIT_MS = 5_000;
 
 export class QemuVm implements Vm {
   readonly record: VmRecord;
+  readonly machine: MachineFacts;
   readonly ended: Promise<VmEnd>;
   readonly #folder: RunFolder;
   readonly #launched: Launched | null;
@@ -55,8 +57,9 @@ export class QemuVm implements Vm {
   /** The state at the last checkpoint, while the vCPUs have not run since: QEMU saves it only once. */
   #checkpointed: Uint8Array | null = null;
 
-  constructor(record: VmRecord, qmp: Qmp, helper: RootHelper, launched: Launched | null) {
+  constructor(record: VmRecord, machine: MachineFacts, qmp: Qmp, helper: RootHelper, launched: Launched | null) {
     this.record = record;
+    this.machine = machine;
     this.#folder = new RunFolder(record.runDir);
     this.#helper = helper;
     this.#launched = launched;

@@ -4,6 +4,7 @@
  *     <runDir>/<life id>/            one process's
  *         vmm.json                   which process it is
  *         uid                        which user it runs as
+ *         build                      which build of the VMM it is
  *         sockets/                   on which it listens; made by its launcher, which hands them to it
  *
  * The VMM sees none of it. A spare's folder has a name of its own and is renamed when the spare is claimed.
@@ -37,6 +38,16 @@ export class RunFolder {
 
   socket(name: SocketName): string {
     return join(this.path, 'sockets', name);
+  }
+
+  /** The name of its build; null: it was started by a release that had one only. */
+  async readBuild(): Promise<string | null> {
+    try {
+      return await readFile(join(this.path, 'build'), 'utf8');
+    } catch (thrown) {
+      if (isErrno(thrown, 'ENOENT')) return null;
+      throw thrown;
+    }
   }
 
   /** Which process the folder belongs to; null when there never was one: the launcher writes the record, then starts it. */

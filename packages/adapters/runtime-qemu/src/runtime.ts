@@ -8,6 +8,7 @@ import {
   AppError,
   asAppError,
   type MachineFacts,
+  type RestoreOptions,
   type Runtime,
   type Vm,
   type VmRecord,
@@ -19,7 +20,7 @@ import { endMigration } from './device-state.ts';
 import { connectQmp, endAndClear, type Launched, launchVmm } from './launch.ts';
 import { type JailReport, reportOn } from './limits.ts';
 import { bootMachine, type InsideFiles, restoreMachine } from './machine-setup.ts';
-import type { Accelerator, QemuRuntimeOptions } from './options.ts';
+import { type Accelerator, nameOfBuild, type QemuRuntimeOptions } from './options.ts';
 import { isAlive, isErrno } from './process-identity.ts';
 import { QemuVm, queryStatus } from './qemu-vm.ts';
 import type { Qmp } from './qmp.ts';
@@ -59,6 +60,7 @@ class OpenRuntime implements QemuRuntime {
   readonly vmmVersion: string;
   readonly jail: JailReport;
   readonly machine: MachineFacts;
+  readonly machines: readonly MachineFacts[];
   readonly spares: Spares;
   readonly #options: QemuRuntimeOptions;
   readonly #commandLine: string;
@@ -70,13 +72,14 @@ class OpenRuntime implements QemuRuntime {
     this.accelerator = options.accelerator;
     this.vmmVersion = options.vmm.version;
     this.machine = machineFacts(options);
+    this.machines = [this.machine, ...(options.earlier ?? []).map((vmm) => machineFacts({ ...options, vmm }))];
     this.spares = new Spares(options);
   }
 
   async boot(spec: VmSpec, signal?: AbortSignal): Promise<Vm> {
     try {
-      const started = await this.#launch('boot', spec, signal);
-      return await this.#makeVm(spec, started, signal, () =>
+      const started = await this.#launch('boot', this.machine, spec, signal);
+      return await this.#makeVm(spec, started, this.machine, signal, () =>
         bootMachine(started.vmm.qmp, spec.size, started.files, this.#commandLine),
       );
     } catch (thrown) {
@@ -84,10 +87,15 @@ class OpenRuntime implements QemuRuntime {
     }
   }
 
-  async restore(spec: VmSpec, deviceState: Uint8Array, signal?: AbortSignal): Promise<Vm> {
+  async restore(
+    spec: VmSpec,
+    deviceState: Uint8Array,
+    { machine = this.machine, signal }: RestoreOptions = {},
+  ): Promise<Vm> {
     try {
-      const started = (await this.#claimSpare(spec)) ?? (await this.#launch('restore', spec, signal));
-      const vm = await this.#makeVm(spec, started, signal, () =>
+      const spare = machine.vmmBuild === this.machine.vmmBuild ? await this.#claimSpare(spec) : null;
+      const started = spare ?? (await this.#launch('restore', machine, spec, signal));
+      const vm = await this.#makeVm(spec, started, machine, signal, () =>
         restoreMachine(started.vmm.qmp, spec.size, started.files, deviceState),
       );
       this.spares.refill();
@@ -113,7 +121,13 @@ class OpenRuntime implements QemuRuntime {
       return null;
     }
     await endMigration(qmp);
-    const vm = new QemuVm(record, qmp, helper, null);
+    const build = await new RunFolder(record.runDir).readBuild();
+    const machine = this.machines.find(({ vmmBuild }) => nameOfBuild({ digest: vmmBuild }) === build);
+    if (build !== null && machine === undefined) {
+      qmp.close();
+      throw new AppError('unavailable', `The VMM of ${record.lifeId} is of the build ${build}, which is not there.`);
+    }
+    const vm = new QemuVm(record, machine ?? this.machine, qmp, helper, null);
     await vm.openConsole();
     return vm;
   }
@@ -146,9 +160,15 @@ class OpenRuntime implements QemuRuntime {
     }
   }
 
-  async #launch(mode: 'boot' | 'restore', spec: VmSpec, signal: AbortSignal | undefined): Promise<Started> {
+  async #launch(
+    mode: 'boot' | 'restore',
+    { vmmBuild }: MachineFacts,
+    spec: VmSpec,
+    signal: AbortSignal | undefined,
+  ): Promise<Started> {
     const { accelerator } = this.#options;
-    const vmm = await launchVmm(this.#options, spec.lifeId, { mode, accelerator }, signal);
+    const build = nameOfBuild({ digest: vmmBuild });
+    const vmm = await launchVmm(this.#options, spec.lifeId, { build, mode, accelerator }, signal);
     try {
       return await this.#equip(spec, vmm);
     } catch (thrown) {
@@ -167,6 +187,7 @@ class OpenRuntime implements QemuRuntime {
   async #makeVm(
     spec: VmSpec,
     { vmm }: Started,
+    machine: MachineFacts,
     signal: AbortSignal | undefined,
     start: () => Promise<void>,
   ): Promise<Vm> {
@@ -174,7 +195,7 @@ class OpenRuntime implements QemuRuntime {
       signal?.throwIfAborted();
       const runDir = RunFolder.of(this.#options.runDir, spec.lifeId).path;
       const record = { lifeId: spec.lifeId, ...vmm.identity, runDir };
-      const vm = new QemuVm(record, vmm.qmp, this.#options.helper, vmm);
+      const vm = new QemuVm(record, machine, vmm.qmp, this.#options.helper, vmm);
       await Promise.all([vm.openConsole(), start()]);
       signal?.throwIfAborted();
       return vm;

@@ -1,9 +1,9 @@
 /**
- * VMM processes that wait in preconfig for a restore, so that starting one is off its path. One kind fits every size. A
+ * VMM processes that wait in preconfig for a restore, so that starting one is off its path. One kind, of the present build, fits every size. A
  * claim never waits for a spare that is not ready: it gets none, and starts a process of its own.
  */
 import { type Launched, launchVmm } from './launch.ts';
-import type { QemuRuntimeOptions } from './options.ts';
+import { nameOfBuild, type QemuRuntimeOptions } from './options.ts';
 import { spareFolderName } from './run-folder.ts';
 
 export class Spares {
@@ -51,9 +51,14 @@ export class Spares {
   }
 
   async #start(): Promise<Launched> {
-    const { accelerator } = this.#options;
+    const { accelerator, vmm } = this.#options;
     const name = await spareFolderName(this.#count++);
-    return await launchVmm(this.#options, name, { mode: 'restore', accelerator }, this.#stop.signal);
+    return await launchVmm(
+      this.#options,
+      name,
+      { build: nameOfBuild(vmm), mode: 'restore', accelerator },
+      this.#stop.signal,
+    );
   }
 
   #add(spare: Launched): void {

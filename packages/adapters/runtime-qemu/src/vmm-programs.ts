@@ -1,17 +1,18 @@
 /**
  * How VMMs are started, as the helper is told once, at its start: whoever asks for one later chooses among these, and says
- * nothing of programs, paths or arguments.
+ * nothing of programs, paths or arguments. Device state is only ever loaded by the build that saved it, so earlier builds are
+ * there too, for restores alone.
  */
 import { SIZE_LIMITS } from '@space/core';
 import type { HelperConfig } from '@space/root-helper';
 import { BOOT_FILES, SOCKETS, vmmArguments } from './command-line.ts';
-import type { GuestBoot, VmmBuild } from './options.ts';
+import { type GuestBoot, nameOfBuild, type VmmBuild } from './options.ts';
 
 const MIB = 1024 * 1024;
 /** Nothing that a VMM writes is longer than the longest disk. */
 const MAX_FILE_BYTES = Math.max(SIZE_LIMITS.diskMib.max, SIZE_LIMITS.memoryMib.max) * MIB;
 
-type VmmSettings = Pick<HelperConfig, 'vmmRoot' | 'vmmSockets' | 'vmmPrograms' | 'bootFiles' | 'fileBytes'>;
+type VmmSettings = Pick<HelperConfig, 'vmmBuilds' | 'vmmSockets' | 'vmmPrograms' | 'bootFiles' | 'fileBytes'>;
 
 /** A build as set-up made it. */
 export interface UnpackedVmm extends Pick<VmmBuild, 'root' | 'digest' | 'version'> {
@@ -25,14 +26,22 @@ export function vmmBuildOf({ root, digest, version, loaderArgv, binary, firmware
   return { root, digest, version, argv: [...loaderArgv, binary, ...firmwareDirs.flatMap((folder) => ['-L', folder])] };
 }
 
-export function vmmSettings(vmm: VmmBuild, { kernel, initramfs }: GuestBoot): VmmSettings {
-  const kinds = (['boot', 'restore'] as const).flatMap((mode) =>
-    (['tcg', 'kvm'] as const).map((accelerator) => ({ mode, accelerator })),
-  );
+export function vmmSettings(
+  vmm: VmmBuild,
+  { kernel, initramfs }: GuestBoot,
+  earlier: readonly VmmBuild[] = [],
+): VmmSettings {
+  const programs = (build: VmmBuild, modes: readonly ('boot' | 'restore')[]) =>
+    modes.flatMap((mode) =>
+      (['tcg', 'kvm'] as const).map((accelerator) => ({
+        kind: { build: nameOfBuild(build), mode, accelerator },
+        argv: [...build.argv, ...vmmArguments(accelerator, mode)],
+      })),
+    );
   return {
-    vmmRoot: vmm.root,
+    vmmBuilds: Object.fromEntries([vmm, ...earlier].map((build) => [nameOfBuild(build), build.root])),
     vmmSockets: SOCKETS,
-    vmmPrograms: kinds.map((kind) => ({ kind, argv: [...vmm.argv, ...vmmArguments(kind.accelerator, kind.mode)] })),
+    vmmPrograms: [...programs(vmm, ['boot', 'restore']), ...earlier.flatMap((build) => programs(build, ['restore']))],
     bootFiles: { [BOOT_FILES.kernel]: kernel.vmlinux, [BOOT_FILES.initramfs]: initramfs.path },
     fileBytes: MAX_FILE_BYTES,
   };

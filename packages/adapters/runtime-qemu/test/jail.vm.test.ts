@@ -60,11 +60,18 @@ interface Prisoner {
 async function imprison(...words: string[]): Promise<Prisoner> {
   const { jail, helper: built } = await loadAssets();
   const path = await mkdtemp(join(folder, 'r'));
-  const kind = { mode: 'restore', accelerator: 'tcg' } as const;
+  const kind = { build: '0123456789abcdef0123456789abcdef', mode: 'restore', accelerator: 'tcg' } as const;
   const config = {
     ...{ node: { uid: 0, gid: 0 }, folder: join(path, 'helper'), runDir: join(path, 'run'), launcher: jail.launcher },
     uids: { first: FIRST_UID, count: 100, registry: join(folder, 'uids') },
-    ...{ vmmRoot: build, vmmSockets: SOCKETS, bootFiles: {}, fileBytes: 2 ** 40, vaults: [], places: {} },
+    ...{
+      vmmBuilds: { [kind.build]: build },
+      vmmSockets: SOCKETS,
+      bootFiles: {},
+      fileBytes: 2 ** 40,
+      vaults: [],
+      places: {},
+    },
     vmmPrograms: [{ kind, argv: [join(build, 'hostile'), ...words] }],
   };
   const process = await startHelper({ program: built.program, config });

@@ -6,8 +6,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { AppError, type VaultName, type Vm, type VmRecord, type VmSpec } from '@space/core';
+import { loadAssets } from '@space/guest-image';
 import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
+import { machineFacts } from '../src/command-line.ts';
 import { probeAccelerator } from '../src/index.ts';
+import { keepBuild } from '../src/kept-builds.ts';
 import { identify } from '../src/process-identity.ts';
 import { killProcess } from './kill.ts';
 import { openQemuWorld, type QemuWorld } from './qemu-world.ts';
@@ -297,7 +300,7 @@ it('fails a boot without its kernel, and says so', async () => {
 });
 
 it('ends a VMM that hangs while starting when the caller gives up', async () => {
-  const vmm = { root: '/usr', argv: ['/usr/bin/sleep', '600'], digest: 'test', version: 'test' };
+  const vmm = { root: '/usr', argv: ['/usr/bin/sleep', '600'], digest: 'e'.repeat(64), version: 'test' };
   const runtime = await world.openChanged({ vmm });
   const failure = await failureOf(runtime.boot(await world.newLife(), AbortSignal.timeout(300)));
   expect(failure.code).toBe('boot_failed');
@@ -327,4 +330,27 @@ it('finds an accelerator by running a VM, and remembers what it found', async ()
   expect(await probeAccelerator(options)).toEqual(found);
   expect(performance.now() - from).toBeLessThan(100);
   expect(await readdir(join(options.workDir, 'lives')).catch(() => [])).toEqual([]);
+});
+
+it('restores by the build that saved the checkpoint when another one is the present, and still knows which after it was let go of', async () => {
+  const { vmm, ...rest } = world.options;
+  const vmms = join(world.folder, 'vmm');
+  const unpackedAgain = { ...(await loadAssets()).vmm, digest: 'f'.repeat(64) };
+  const { present } = await keepBuild(vmms, unpackedAgain);
+  const runtime = await world.openChanged({ vmm: present, earlier: [vmm] });
+  expect(runtime.machines.map(({ vmmBuild }) => vmmBuild)).toEqual([present.digest, vmm.digest]);
+  const machine = machineFacts({ ...rest, vmm });
+  const vm = await runtime.restore(await world.copyLife(point.life), point.deviceState, { machine });
+  await vm.run();
+  expect(await world.recall(vm)).toBe('first');
+  expect(vm.machine.vmmBuild).toBe(vmm.digest);
+  const { record } = vm;
+  expect(await readlink(`/proc/${record.pid}/exe`)).toContain(vmm.root);
+  await vm.release();
+  const adopted = await (await world.openChanged({ vmm: present, earlier: [vmm] })).adopt(record);
+  expect(adopted?.machine.vmmBuild).toBe(vmm.digest);
+  await adopted?.kill();
+  const fresh = await runtime.boot(await world.newLife());
+  expect(fresh.machine.vmmBuild).toBe(present.digest);
+  await fresh.kill();
 });

@@ -35,7 +35,7 @@ const PLACE = 'world' as VaultName;
 const BOOT_LIMIT_MS = 60_000;
 
 /** What a runtime of the world can have that is not the world's own. */
-type Changes = Partial<Pick<QemuRuntimeOptions, 'vmm' | 'kernel' | 'initramfs' | 'spares'>>;
+type Changes = Partial<Pick<QemuRuntimeOptions, 'vmm' | 'earlier' | 'kernel' | 'initramfs' | 'spares'>>;
 
 export interface QemuWorld extends RuntimeWorld {
   readonly runtime: QemuRuntime;
@@ -59,11 +59,11 @@ export async function openQemuWorld(): Promise<QemuWorld> {
   const first = FIRST_UID + randomBytes(2).readUInt16LE() * UID_COUNT;
   const uids = { first, count: UID_COUNT, registry: join(folder, 'uids') };
   const closers: (() => Promise<void> | void)[] = [];
-  const start = async (parts: typeof built): Promise<{ process: HelperProcess; helper: RootHelper }> => {
+  const start = async (parts: typeof built & Changes): Promise<{ process: HelperProcess; helper: RootHelper }> => {
     const common = { node: { uid: 0, gid: 0 }, runDir, uids, launcher, vaults: [] };
     const places = { world: folder, small: join(folder, 'small'), probe: join(folder, 'probe') };
     const own = join(folder, `helper-${closers.length}`);
-    const config = { ...vmmSettings(parts.vmm, parts), ...common, folder: own, places };
+    const config = { ...vmmSettings(parts.vmm, parts, parts.earlier), ...common, folder: own, places };
     const process = await startHelper({ program: helperProgram, config });
     const helper = await connectHelper(process.socketPath);
     closers.push(

@@ -53,7 +53,7 @@ export async function vaultIn(
       runDir: join(own, 'lives'),
       // There are no VMMs here.
       uids: { first: 2_000_000_000, count: 1, registry: join(runFolderOf(folder), 'uids') },
-      ...{ launcher: '/bin/false', vmmRoot: '/', vmmSockets: [], vmmPrograms: [], bootFiles: {}, fileBytes: 1 },
+      ...{ launcher: '/bin/false', vmmBuilds: {}, vmmSockets: [], vmmPrograms: [], bootFiles: {}, fileBytes: 1 },
       vaults: [{ name, folder, backing }],
       places: {},
     },

@@ -12,12 +12,14 @@ import type { Size } from '../size.ts';
 
 export interface Runtime {
   readonly memory: 'in_place' | 'written';
-  /** What snapshots taken by this runtime need to run again. */
+  /** Of the VMs that it boots. */
   readonly machine: MachineFacts;
+  /** Whose checkpoints it restores: that one first, then those of earlier builds that are kept. */
+  readonly machines: readonly MachineFacts[];
   /** Starts a VM from its disk, vCPUs running. The memory file must exist, with the size's length. */
   boot(spec: VmSpec, signal?: AbortSignal): Promise<Vm>;
   /** Starts a VM from a checkpoint, vCPUs *stopped*, memory as the files hold it. Throws `restore_failed`. */
-  restore(spec: VmSpec, deviceState: Uint8Array, signal?: AbortSignal): Promise<Vm>;
+  restore(spec: VmSpec, deviceState: Uint8Array, options?: RestoreOptions): Promise<Vm>;
   /** The VMs that an earlier process started and did not end, alive or not: what it recorded before starting them. */
   survivors(): Promise<readonly VmRecord[]>;
   /**
@@ -27,6 +29,12 @@ export interface Runtime {
   adopt(record: VmRecord): Promise<Vm | null>;
   /** Ends what the runtime holds ready (spare processes). VMs are not touched. */
   close(): Promise<void>;
+}
+
+export interface RestoreOptions {
+  /** Of the VM that was checkpointed; one of `machines`. Left out: the first of them. */
+  readonly machine?: MachineFacts;
+  readonly signal?: AbortSignal;
 }
 
 export interface VmSpec {
@@ -65,6 +73,8 @@ export interface VmUsage {
 
 export interface Vm {
   readonly record: VmRecord;
+  /** What its checkpoints need to run again. */
+  readonly machine: MachineFacts;
   /** Whether it stands still by itself: a write to its disk found no room, and waits for `run` to be tried again. */
   readonly starved: boolean;
   /** Settles once, when the process is proved dead. Never rejects. */

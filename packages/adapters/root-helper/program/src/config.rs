@@ -3,10 +3,10 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::failure::{About, Failure, Result};
-use crate::names::{PlaceName, number};
+use crate::names::{BuildName, PlaceName, number};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -18,6 +18,20 @@ pub enum Mode {
 pub enum Accelerator {
     Kvm,
     Tcg,
+}
+
+/// What a VMM is started as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kind {
+    pub build: BuildName,
+    pub mode: Mode,
+    pub accelerator: Accelerator,
+}
+
+impl Kind {
+    pub fn parse(build: &str, way: &str, by: &str) -> Result<Self> {
+        Ok(Self { build: BuildName::parse(build)?, mode: mode(way)?, accelerator: accelerator(by)? })
+    }
 }
 
 #[derive(Debug)]
@@ -50,7 +64,8 @@ pub struct Config {
     pub uid_count: u32,
     pub uid_registry: PathBuf,
     pub launcher: PathBuf,
-    pub vmm_root: PathBuf,
+    /// The folder of each build of the VMM: all that one of it sees.
+    pub builds: Vec<(BuildName, PathBuf)>,
     /// What a VM boots from, and its path inside.
     pub boot_files: Vec<(PathBuf, String)>,
     /// The sockets that are made for a VMM, in their order.
@@ -60,7 +75,7 @@ pub struct Config {
     pub vaults: Vec<VaultConfig>,
     /// Folders beside vaults in which lives can lie.
     pub places: Vec<(PlaceName, PathBuf)>,
-    pub programs: Vec<(Mode, Accelerator, Vec<String>)>,
+    pub programs: Vec<(Kind, Vec<String>)>,
 }
 
 impl Config {
@@ -85,7 +100,6 @@ impl Config {
             ("run-dir", &config.run_dir),
             ("uid-registry", &config.uid_registry),
             ("launcher", &config.launcher),
-            ("vmm-root", &config.vmm_root),
         ] {
             if !path.is_absolute() {
                 return Err(Failure::refused(format!("{name} is missing, or no absolute path")));
@@ -106,7 +120,7 @@ impl Config {
             "uids" => (self.first_uid, self.uid_count) = pair(value, number, number)?,
             "uid-registry" => self.uid_registry = value.into(),
             "launcher" => self.launcher = value.into(),
-            "vmm-root" => self.vmm_root = value.into(),
+            "vmm-build" => self.builds.push(pair(value, BuildName::parse, path)?),
             "file-bytes" => self.file_bytes = number(value)?,
             "vmm-socket" => self.sockets.push(value.into()),
             "boot-file" => self.boot_files.push(pair(value, text, path).map(|(inside, outside)| (outside, inside))?),
@@ -124,11 +138,11 @@ impl Config {
             },
             "place" => self.places.push(pair(value, PlaceName::parse, path)?),
             "program" => {
-                let (mode, accelerator) = pair(value, mode, accelerator)?;
-                self.programs.push((mode, accelerator, vec![]));
+                let (build, (way, by)) = pair(value, text, |rest| pair(rest, text, text))?;
+                self.programs.push((Kind::parse(&build, &way, &by)?, vec![]));
             }
             "argument" => match self.programs.last_mut() {
-                Some((_, _, arguments)) => arguments.push(value.into()),
+                Some((_, arguments)) => arguments.push(value.into()),
                 None => return Err(Failure::refused("an argument belongs to the program before it")),
             },
             _ => return Err(Failure::refused("unknown")),
@@ -150,14 +164,18 @@ impl Config {
         found.map(|(_, path)| (path.clone(), false)).ok_or_else(|| Failure::refused("there is no such place"))
     }
 
-    pub fn program(&self, mode: Mode, accelerator: Accelerator) -> Result<&[String]> {
-        let fits = |(m, a, _): &&(Mode, Accelerator, Vec<String>)| (*m, *a) == (mode, accelerator);
-        let found = self.programs.iter().find(fits).map(|(_, _, arguments)| arguments.as_slice());
-        found.ok_or_else(|| Failure::refused("no VMM of that kind is configured"))
+    /// The folder of its build, and how it is started.
+    pub fn program(&self, kind: &Kind) -> Result<(&Path, &[String])> {
+        let program = self.programs.iter().find(|(known, _)| known == kind);
+        let build = self.builds.iter().find(|(name, _)| *name == kind.build);
+        match (build, program) {
+            (Some((_, root)), Some((_, arguments))) => Ok((root, arguments)),
+            _ => Err(Failure::refused("no VMM of that kind is configured")),
+        }
     }
 }
 
-pub fn mode(text: &str) -> Result<Mode> {
+fn mode(text: &str) -> Result<Mode> {
     match text {
         "boot" => Ok(Mode::Boot),
         "restore" => Ok(Mode::Restore),
@@ -165,7 +183,7 @@ pub fn mode(text: &str) -> Result<Mode> {
     }
 }
 
-pub fn accelerator(text: &str) -> Result<Accelerator> {
+fn accelerator(text: &str) -> Result<Accelerator> {
     match text {
         "kvm" => Ok(Accelerator::Kvm),
         "tcg" => Ok(Accelerator::Tcg),
@@ -191,17 +209,25 @@ mod tests {
     use super::*;
 
     const WHOLE: &str = "node 12 34\nsocket /run/h/socket\nrun-dir /run/lives\nuids 1900000000 64000\n\
-        uid-registry /run/uids\nlauncher /jail\nvmm-root /vmm\nfile-bytes 1024\nvmm-socket qmp\n\
+        uid-registry /run/uids\nlauncher /jail\nfile-bytes 1024\nvmm-socket qmp\n\
+        vmm-build 0123456789abcdef0123456789abcdef /my vmm\n\
         boot-file /boot/kernel /cache/my kernel\nloop-vault default 4096 /data/a vault\ndevice-vault fast /data/fast\n\
-        device /dev/sdb\nplace probe /run/probe\nprogram boot tcg\nargument -M\nargument a b\n";
+        device /dev/sdb\nplace probe /run/probe\n\
+        program 0123456789abcdef0123456789abcdef boot tcg\nargument -M\nargument a b\n";
 
     #[test]
     fn reads_all_settings() {
         let config = Config::parse(WHOLE).unwrap();
         assert_eq!((config.node_uid, config.node_gid, config.first_uid), (12, 34, 1_900_000_000));
         assert_eq!(config.boot_files, [("/cache/my kernel".into(), "/boot/kernel".into())]);
-        assert_eq!(config.program(Mode::Boot, Accelerator::Tcg).unwrap(), ["-M", "a b"]);
-        assert!(config.program(Mode::Boot, Accelerator::Kvm).is_err());
+        let program = |build: &str, by| {
+            let (root, arguments) = config.program(&Kind::parse(build, "boot", by).unwrap())?;
+            Ok::<_, Failure>((root.to_path_buf(), arguments.to_vec()))
+        };
+        let (root, arguments) = program("0123456789abcdef0123456789abcdef", "tcg").unwrap();
+        assert_eq!((root, arguments), ("/my vmm".into(), vec!["-M".to_string(), "a b".to_string()]));
+        assert!(program("0123456789abcdef0123456789abcdef", "kvm").is_err());
+        assert!(program("1123456789abcdef0123456789abcdef", "tcg").is_err());
         let place = |name| config.place(&PlaceName::parse(name).unwrap()).map(|(path, _)| path);
         assert_eq!(place("default").unwrap(), PathBuf::from("/data/a vault/mnt"));
         assert_eq!(place("probe").unwrap(), PathBuf::from("/run/probe"));

@@ -6,6 +6,7 @@ use crate::failure::{Failure, Result};
 const ID_LETTERS: usize = 16;
 /// Crockford's base 32, lower case.
 const ALPHABET: &[u8] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const BUILD_LETTERS: usize = 32;
 const LONGEST_VAULT: usize = 63;
 
 /// `lif_` and 16 letters.
@@ -15,6 +16,10 @@ pub struct LifeId(String);
 /// The name of a run folder: a life's id, or `spare-<owner's pid>-<its start time>-<number>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunName(String);
+
+/// What a build of the VMM is called: the beginning of its digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildName(String);
 
 /// The name of a vault, or of another place that the configuration names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +75,20 @@ impl PlaceName {
     }
 }
 
+impl BuildName {
+    pub fn parse(text: &str) -> Result<Self> {
+        let hexadecimal = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if text.len() == BUILD_LETTERS && text.bytes().all(hexadecimal) {
+            return Ok(Self(text.into()));
+        }
+        Err(Failure::refused("that is not the name of a VMM build"))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// Digits only: `parse` alone would take a sign.
 pub fn number<T: std::str::FromStr>(text: &str) -> Result<T> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -113,6 +132,7 @@ mod tests {
             assert_eq!(RunName::parse(name).unwrap().as_str(), name);
         }
         assert!(PlaceName::parse("default").is_ok());
+        assert!(BuildName::parse(&"0f".repeat(16)).is_ok());
     }
 
     #[test]
@@ -123,6 +143,9 @@ mod tests {
         }
         for name in ["", ".", "..", "a/b", "A", "a b", "a\n", &"a".repeat(64)] {
             assert!(PlaceName::parse(name).is_err(), "{name:?}");
+        }
+        for name in ["", "../..", &"0F".repeat(16), &"0f".repeat(15), &"0f".repeat(17), &"/a".repeat(16)] {
+            assert!(BuildName::parse(name).is_err(), "{name:?}");
         }
     }
 

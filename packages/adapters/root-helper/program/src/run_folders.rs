@@ -4,6 +4,7 @@
 //!   <run-dir>/<run>/          root : node's group, 2750
 //!       vmm.json              which process it is; written by the launcher before the VMM runs
 //!       uid                   which user it runs as
+//!       build                 which build of the VMM it is
 //!       sockets/              on which it listens, 0660
 //! ```
 
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{About, Failure, Result, check};
 use crate::files::{c_path, provide_folder};
-use crate::names::RunName;
+use crate::names::{BuildName, RunName};
 use crate::processes::Identity;
 
 /// With the group's bit: what is made in it is the group's too.
@@ -50,8 +51,8 @@ impl RunFolders {
         self.path(name).join("sockets")
     }
 
-    /// A new folder.
-    pub fn create(&self, name: &RunName) -> Result<()> {
+    /// A new folder, for a VMM of that build.
+    pub fn create(&self, name: &RunName, build: &BuildName) -> Result<()> {
         let path = self.path(name);
         match fs::create_dir(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -60,6 +61,7 @@ impl RunFolders {
             made => made.about(path.display())?,
         }
         fs::create_dir(self.sockets(name)).about(path.display())?;
+        fs::write(path.join("build"), build.as_str()).about(path.display())?;
         self.admit_node(name)
     }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::config::{Accelerator, Config, Mode, accelerator, mode};
+use crate::config::{Config, Kind};
 use crate::failure::{Failure, Result};
 use crate::names::{LifeId, PlaceName, RunName, number};
 use crate::vaults;
@@ -18,7 +18,7 @@ pub enum Verb {
     Hello,
     OpenVault(PlaceName),
     CloseVault(PlaceName),
-    StartVmm(RunName, (Mode, Accelerator)),
+    StartVmm(RunName, Kind),
     EquipVmm(RunName, LifeId, PlaceName, u64, u64),
     EndVmm(RunName),
     ClearVmm(RunName),
@@ -30,7 +30,7 @@ impl Verb {
             ["hello"] => Self::Hello,
             ["openVault", name] => Self::OpenVault(PlaceName::parse(name)?),
             ["closeVault", name] => Self::CloseVault(PlaceName::parse(name)?),
-            ["startVmm", run, way, by] => Self::StartVmm(RunName::parse(run)?, (mode(way)?, accelerator(by)?)),
+            ["startVmm", run, build, way, by] => Self::StartVmm(RunName::parse(run)?, Kind::parse(build, way, by)?),
             ["equipVmm", run, life, place, memory_mib, vcpus] => Self::EquipVmm(
                 RunName::parse(run)?,
                 LifeId::parse(life)?,
@@ -82,7 +82,7 @@ impl Helper {
                 Ok("{}".into())
             }
             Verb::StartVmm(run, kind) => {
-                let vmm = self.vmms.start(&self.config, &run, kind, descriptor()?)?;
+                let vmm = self.vmms.start(&self.config, &run, &kind, descriptor()?)?;
                 Ok(format!("{{\"pid\":{},\"startTime\":\"{}\"}}", vmm.pid, vmm.start_time))
             }
             Verb::EquipVmm(run, life, place, memory_mib, vcpus) => {
@@ -119,7 +119,7 @@ mod tests {
             &["hello"],
             &["openVault", "default"],
             &["closeVault", "default"],
-            &["startVmm", RUN, "boot", "kvm"],
+            &["startVmm", RUN, "0123456789abcdef0123456789abcdef", "boot", "kvm"],
             &["equipVmm", "spare-1-2-3", RUN, "default", "512", "1"],
             &["endVmm", RUN],
             &["clearVmm", "spare-1-2-3"],

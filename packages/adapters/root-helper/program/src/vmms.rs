@@ -8,13 +8,14 @@ use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::cgroups::{Cgroups, Limits, MAX_TASKS};
-use crate::config::{Accelerator, Config, Mode};
+use crate::config::{Accelerator, Config, Kind, Mode};
 use crate::failure::{About, Failure, Result};
 use crate::files::{open_beneath, open_folder, own, peer_of, require_socket};
 use crate::names::{LifeId, PlaceName, RunName};
@@ -69,13 +70,13 @@ impl Vmms {
         &self,
         config: &Config,
         run: &RunName,
-        (mode, accelerator): (Mode, Accelerator),
+        kind: &Kind,
         complaints: OwnedFd,
     ) -> Result<Identity> {
         require_socket(complaints.as_fd())?;
-        let program = config.program(mode, accelerator)?;
-        self.folders.create(run)?;
-        let started = self.launch(config, run, (mode, accelerator), program, complaints);
+        let program = config.program(kind)?;
+        self.folders.create(run, &kind.build)?;
+        let started = self.launch(config, run, kind, program, complaints);
         if started.is_err() {
             // The failure of the start is the one to report; what stays is found again.
             let _ = self.end(run).and_then(|()| self.clear(run));
@@ -87,8 +88,8 @@ impl Vmms {
         &self,
         config: &Config,
         run: &RunName,
-        (mode, accelerator): (Mode, Accelerator),
-        program: &[String],
+        kind: &Kind,
+        (root, program): (&Path, &[String]),
         complaints: OwnedFd,
     ) -> Result<Identity> {
         let uid = self.uids.take(&self.folders.path(run))?;
@@ -96,7 +97,7 @@ impl Vmms {
         let mut command = Command::new(&config.launcher);
         command.env_clear().current_dir(self.folders.sockets(run));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
-        command.arg("--uid").arg(uid.to_string()).arg("--folder").arg(&config.vmm_root);
+        command.arg("--uid").arg(uid.to_string()).arg("--folder").arg(root);
         command.arg("--file-bytes").arg(config.file_bytes.to_string()).arg("--threads").arg(MAX_TASKS.to_string());
         for procs in &groups {
             command.arg("--cgroup").arg(procs);
@@ -104,12 +105,12 @@ impl Vmms {
         for name in &config.sockets {
             command.arg("--listen").arg(name);
         }
-        if mode == Mode::Boot {
+        if kind.mode == Mode::Boot {
             for (outside, inside) in &config.boot_files {
                 command.arg("--file").arg(format!("{}:{inside}", outside.display()));
             }
         }
-        if accelerator == Accelerator::Kvm {
+        if kind.accelerator == Accelerator::Kvm {
             command.args(["--device", "kvm"]);
             // Root's own group would open more than KVM, and it does not open that either when the device is root's alone.
             let gid = fs::metadata("/dev/kvm").about("/dev/kvm")?.gid();
