@@ -173,6 +173,30 @@ describe('watches', () => {
     expect(await codeOf(files.watch('/root').next())).toBe('file_denied');
   });
 
+  it('say so when there was more than the kernel holds ready, and go on', async () => {
+    const { files } = sandbox;
+    // The agent stands still meanwhile: else it is quicker than any program beside it.
+    const BURST = `cd /sys/fs/cgroup/agent
+      echo 1 > cgroup.freeze; until grep -q "frozen 1" cgroup.events; do :; done
+      touch /home/user/burst/1 /home/user/burst/2 /home/user/burst/3 /home/user/burst/4 /home/user/burst/5
+      echo 0 > cgroup.freeze`;
+    await files.makeDirectory('burst');
+    const held = await sh('cat /proc/sys/fs/inotify/max_queued_events');
+    await sh('echo 4 > /proc/sys/fs/inotify/max_queued_events', 'root');
+    try {
+      const seen: string[] = [];
+      for await (const event of files.watch('burst')) {
+        seen.push(textOf(event));
+        if (event.type === 'ready') await sh(BURST, 'root');
+        if (event.type === 'overflow') await sh('mkdir -p burst/after');
+        if (seen.at(-1) === 'created after') break;
+      }
+      expect(seen).toContain('overflow');
+    } finally {
+      await sh(`echo ${held.trim()} > /proc/sys/fs/inotify/max_queued_events`, 'root');
+    }
+  });
+
   it('end with a typed error when the life ends, and a new one wakes the sandbox', async () => {
     const { files } = sandbox;
     const watching = files.watch('watched');
