@@ -3,13 +3,15 @@
  * it leaves is rewound or deleted as ever, and nobody beside it notices.
  */
 import { type Sandbox, type Snapshot, SpaceError } from '@space/sdk';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
 
 const FULL = process.env['SPACE_FULL'] === '1';
 
 /** It gives user processes 20 s, the agent 5 s more to say so, and 15 s on a fresh connection. */
 const PAUSE_LIMIT_MS = 50_000;
+/** By which a snapshot or a pause fails: asked on the channel that there was; on the way to a fresh one; without its port. */
+const SILENT = ['snapshot_failed', 'agent_lost', 'link_lost'];
 /** How long a command may take to start. */
 const EXEC_LIMIT_MS = 40_000;
 
@@ -24,8 +26,13 @@ beforeAll(async () => {
   await sandbox.run('echo kept > state');
   before = await sandbox.snapshot();
 });
+// By the way out that the errors name.
+afterEach(async () => {
+  await sandbox.rewind(before, { keepPresent: false });
+  expect((await sandbox.run('cat state')).stdout).toBe('kept\n');
+  expect(await answer(neighbour)).toBeLessThan(5_000);
+}, 180_000);
 afterAll(() => world[Symbol.asyncDispose]());
-
 /** Attacks that leave the agent in place. */
 const SURVIVED = `
   cd /
@@ -74,7 +81,6 @@ describe('root of a guest that', () => {
     expect(await sandbox.run(SURVIVED, { user: 'root' })).toMatchObject({ exitCode: 0 });
     await sandbox.pause();
     expect((await sandbox.run('cat state')).stdout).toBe('kept\n');
-    await recover();
   });
 
   it.runIf(FULL).each(Object.entries(SHUT_OUT))('%s harms itself alone', { timeout: 600_000 }, async (_, attack) => {
@@ -82,15 +88,15 @@ describe('root of a guest that', () => {
     const ends = [fails(sandbox.run('true'), EXEC_LIMIT_MS), fails(sandbox.pause(), PAUSE_LIMIT_MS)];
     while ((await Promise.race([...ends, later(1_000)])) === 'later')
       expect(await answer(neighbour)).toBeLessThan(5_000);
-    expect(await ends[1]).toBe('snapshot_failed');
-    expect(['agent_lost', 'link_lost']).toContain(await ends[0]);
+    expect(SILENT).toContain(await ends[1]);
+    // It may have waited for the end of the pause.
+    expect([...SILENT, 'operation_in_progress']).toContain(await ends[0]);
     expect((await sandbox.refresh()).status).toBe('running');
     const [child] = await sandbox.fork(1, { from: before });
     await using copy = child as Sandbox;
     expect((await copy.run('cat state')).stdout).toBe('kept\n');
     // The present cannot be kept; that is said, and it stays as it was.
-    expect(await fails(sandbox.rewind(before), PAUSE_LIMIT_MS)).toBe('snapshot_failed');
-    await recover();
+    expect(SILENT).toContain(await fails(sandbox.rewind(before), PAUSE_LIMIT_MS));
   });
 
   it.runIf(FULL)('lets its agent go on is served again', { timeout: 600_000 }, async () => {
@@ -98,13 +104,12 @@ describe('root of a guest that', () => {
       while :; do date +%s.%N > /dev/shm/tick; sleep 0.1; done > /dev/null 2>&1 &
       ${SHUT_OUT['freezes the agent']}`;
     await shutOut(attack);
-    expect(await fails(sandbox.pause(), PAUSE_LIMIT_MS)).toBe('snapshot_failed');
+    expect(SILENT).toContain(await fails(sandbox.pause(), PAUSE_LIMIT_MS));
     await expect.poll(() => sandbox.run('true').then(() => 'served', typed), { timeout: 120_000 }).toBe('served');
     const tick = async () => (await sandbox.run('cat /dev/shm/tick')).stdout;
     const first = await tick();
     await expect.poll(tick, { timeout: 10_000 }).not.toBe(first);
     await sandbox.pause();
-    await recover();
   });
 });
 
@@ -114,13 +119,6 @@ async function shutOut(attack: string): Promise<void> {
   await sandbox.run(attack, { user: 'root', signal }).catch((thrown: unknown) => {
     if (!signal.aborted) typed(thrown);
   });
-}
-
-/** By the way out that the errors name. */
-async function recover(): Promise<void> {
-  await sandbox.rewind(before, { keepPresent: false });
-  expect((await sandbox.run('cat state')).stdout).toBe('kept\n');
-  expect(await answer(neighbour)).toBeLessThan(5_000);
 }
 
 function typed(thrown: unknown): string {
