@@ -9,12 +9,14 @@
 //! All access goes through directory descriptors opened at start, so that mounts and unmounts by guest root change nothing.
 //! Limits keep room for the agent: a fork bomb or a memory hog ends inside `user`.
 
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::Interest;
@@ -39,6 +41,11 @@ const RECHECK: Duration = Duration::from_millis(1);
 /// Of the cgroup of a command of which the agent ended a process for want of memory. Only root sets or sees it.
 const ENDED: &CStr = c"trusted.space.ended";
 
+/// Cgroups of ended commands that stay for a while, since something is in memory on their account.
+const RETIRED: usize = 32;
+/// What is more than this is worth the cgroup that holds it.
+const LITTLE_BYTES: u64 = 4 << 20;
+
 /// The `user` cgroup.
 pub struct Cgroups {
     /// Where the agent is; none when it is not PID 1.
@@ -48,6 +55,7 @@ pub struct Cgroups {
     events: Events,
     pids_per_process: Option<u64>,
     proc: File,
+    retired: Arc<Retired>,
 }
 
 impl Cgroups {
@@ -75,7 +83,8 @@ impl Cgroups {
         }
         let freeze = open(user.as_fd(), "cgroup.freeze", libc::O_RDWR)?;
         let events = Events::open(user.as_fd())?;
-        Ok(Self { agent: own, user, freeze, events, pids_per_process, proc: open_directory(Path::new("/proc"))? })
+        let proc = open_directory(Path::new("/proc"))?;
+        Ok(Self { agent: own, user, freeze, events, pids_per_process, proc, retired: Arc::default() })
     }
 
     /// What the kernel was last told, by whomever.
@@ -117,6 +126,8 @@ impl Cgroups {
     }
 
     pub fn create_process(&self, id: &str) -> io::Result<ProcessCgroup> {
+        let name = CString::new(id)?;
+        self.retired.forget(&name);
         let directory = make_directory(self.user.as_fd(), id)?;
         if let Some(pids) = self.pids_per_process {
             let _ = write(directory.as_fd(), "pids.max", pids.to_string().as_bytes());
@@ -124,10 +135,11 @@ impl Cgroups {
         let events = Events::open(directory.as_fd())?;
         Ok(ProcessCgroup {
             parent: self.user.try_clone()?,
-            name: CString::new(id)?,
+            name,
             directory,
             events,
             removed: Notify::new(),
+            retired: self.retired.clone(),
         })
     }
 
@@ -146,13 +158,15 @@ impl Cgroups {
     /// SIGKILL for the process that holds most memory, in the command that does; or for all of the command, as told by
     /// its size and the command's.
     pub fn end_largest(&self, ends_command: impl Fn(u64, u64) -> bool) -> io::Result<()> {
-        let commands = children(self.user.as_fd(), 1);
-        let sized = commands.filter_map(|(name, dir)| held_bytes(dir.as_fd()).ok().map(|bytes| (bytes, name, dir)));
-        let Some((command_bytes, name, command)) = sized.max_by_key(|(bytes, ..)| *bytes) else { return Ok(()) };
-        let mut all = Vec::new();
-        tree_pids(command.as_fd(), MAX_DEPTH, &mut all);
-        let largest = all.into_iter().map(|pid| (resident_bytes(self.proc.as_fd(), pid), pid)).max();
-        let Some((largest_bytes, pid)) = largest else { return Ok(()) };
+        let commands = children(self.user.as_fd(), 1).filter_map(|(name, command)| {
+            let mut all = Vec::new();
+            tree_pids(command.as_fd(), MAX_DEPTH, &mut all);
+            let bytes = held_bytes(command.as_fd()).ok()?;
+            let largest = all.into_iter().map(|pid| (resident_bytes(self.proc.as_fd(), pid), pid)).max()?;
+            Some((bytes, largest, name, command))
+        });
+        let largest = commands.max_by_key(|(bytes, ..)| *bytes);
+        let Some((command_bytes, (largest_bytes, pid), name, command)) = largest else { return Ok(()) };
         log::error(&format!("{}: ended for want of memory", name.to_string_lossy()));
         // Before the kill, so that whoever tells the end knows its cause.
         mark_ended(command.as_fd())?;
@@ -171,6 +185,7 @@ pub struct ProcessCgroup {
     directory: OwnedFd,
     events: Events,
     removed: Notify,
+    retired: Arc<Retired>,
 }
 
 impl ProcessCgroup {
@@ -214,9 +229,51 @@ impl ProcessCgroup {
     }
 
     pub fn remove(&self) {
-        remove(self.parent.as_fd(), &self.name, MAX_DEPTH);
+        self.retired.take_in(self.parent.as_fd(), &self.name);
         self.removed.notify_waiters();
     }
+}
+
+/// The cgroups of ended commands on whose account files are in memory, oldest first. Removed, such a cgroup would live on
+/// inside of the kernel, which takes it 17 KiB, until its last page is dropped: in a guest with memory to spare, for ever. So
+/// the last few stay; of those before, what is little is dropped with them.
+#[derive(Default)]
+struct Retired(Mutex<VecDeque<CString>>);
+
+impl Retired {
+    fn take_in(&self, user: BorrowedFd, name: &CStr) {
+        if on_account_bytes(user, name) == 0 {
+            return remove(user, name, MAX_DEPTH);
+        }
+        let mut names = self.lock();
+        names.push_back(name.to_owned());
+        while names.len() > RETIRED {
+            let Some(oldest) = names.pop_front() else { return };
+            let bytes = on_account_bytes(user, &oldest);
+            if bytes <= LITTLE_BYTES {
+                // What is in use or not on the disk yet stays: then so does the cgroup, inside of the kernel.
+                let _ = open_at(user, &oldest, libc::O_RDONLY | libc::O_DIRECTORY)
+                    .and_then(|directory| write(directory.as_fd(), "memory.reclaim", bytes.to_string().as_bytes()));
+            }
+            remove(user, &oldest, MAX_DEPTH);
+        }
+    }
+
+    /// The name is a living command's.
+    fn forget(&self, name: &CStr) {
+        self.lock().retain(|retired| retired.as_c_str() != name);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<CString>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// 0 where nobody counts.
+fn on_account_bytes(user: BorrowedFd, name: &CStr) -> u64 {
+    let directory = open_at(user, name, libc::O_RDONLY | libc::O_DIRECTORY);
+    let text = directory.and_then(|directory| read(directory.as_fd(), "memory.current")).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
 }
 
 struct State {
