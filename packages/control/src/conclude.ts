@@ -14,6 +14,8 @@ export interface Conclusion {
   /** Of the microVM that it started. */
   readonly timings?: StartTimings;
   readonly doomed: readonly SnapshotId[];
+  /** Whether it is known to have done what was asked, whatever was said of it: its answer was lost. */
+  readonly tookPlace?: boolean;
 }
 
 export interface Succeeded<T> extends Conclusion {
@@ -84,11 +86,12 @@ async function concludeMove(
     ...(startedFrom ? { head: from } : {}),
     ...(durable ? { head: takes } : {}),
   };
-  if (takes === undefined) return { ...NOTHING, changes };
+  const tookPlace = wasDone(begun, { switched, startedFrom, durable });
+  if (takes === undefined) return { ...NOTHING, changes, tookPlace };
   const taken = await records.findSnapshot(takes);
   // A point becomes the head once it is durable; a rewind keeps the present, and then its target becomes the head.
   if (taken !== null && (durable || (begun.operation === 'rewind' && switched))) {
-    return { ...NOTHING, changes, points: [{ ...taken, state: 'good' }] };
+    return { ...NOTHING, changes, points: [{ ...taken, state: 'good' }], tookPlace };
   }
   try {
     await node.deletePoint(begun.vault, takes);
@@ -96,5 +99,19 @@ async function concludeMove(
   } catch (err) {
     logger.warn({ sandboxId: begun.id, snapshotId: takes, err }, 'a point that was not completed was not removed yet');
     return { ...NOTHING, changes, doomed: [takes] };
+  }
+}
+
+function wasDone(
+  { operation, settled }: RecordedSandbox,
+  real: { readonly switched: boolean; readonly startedFrom: boolean; readonly durable: boolean },
+): boolean {
+  switch (operation) {
+    case 'resume':
+      return real.startedFrom || (settled === 'crashed' && real.switched);
+    case 'rewind':
+      return real.switched;
+    default:
+      return real.durable;
   }
 }

@@ -316,14 +316,16 @@ export class Driver {
             at: new Date(clock.now()),
           })
         : null;
+    // Its caller was not told so, and learns it by repeating the call.
+    const isDone = failure === null || conclusion.tookPlace === true;
     return retryUnavailable(() =>
       records.endOperation({
         sandboxId: begun.id,
         operationId,
         epoch: begun.epoch,
         settled: after.settled,
-        outcome: failure === null ? 'ok' : 'failed',
-        errorCode: failure?.code ?? null,
+        outcome: isDone ? 'ok' : 'failed',
+        errorCode: isDone ? null : (failure?.code ?? null),
         timings: conclusion.timings ?? null,
         changes: { ...conclusion.changes, crash },
         points: conclusion.points,

@@ -3,16 +3,19 @@
  * carries it out, and each later one gets its answer.
  *
  * ```
- *   claim ─┬─ new ───────────────► carry out ─► keep the answer (or, when nothing was changed, let go)
+ *   claim ─┬─ new ───────────────► carry out ─┬─ keep the answer; or, when nothing was changed, let go
+ *          │                                  └─ no answer yet: as if the process had died
  *          ├─ other input ───────► idempotency_conflict
  *          ├─ answered ──────────► the answer
  *          ├─ under way here ────► the same answer, when it is there
- *          └─ its process died ──► the end of the operations that it began ─► what they did, the rest of it done now;
+ *          └─ left behind ───────► the end of the operations that it began ─► what they did, the rest of it done now;
  *                                                                            or carry out anew
  * ```
  *
- * What is kept of a failure: one that followed upon an operation and would not go away by repeating the call. All others
- * changed nothing that a repetition could do twice, and are not kept.
+ * What is kept of a failure: one that followed upon an operation and would not go away by repeating the call. Without an
+ * operation, nothing was changed, and the call is let go. A failure that the caller is told to repeat is no answer: what it
+ * began may yet come to its end (the database went away, the line broke before the command was seen to start). It is left
+ * for the repetition to find out, as what a process that died has left.
  */
 import { createHash } from 'node:crypto';
 import type { RouteName } from '@space/contract';
@@ -133,7 +136,7 @@ export class IdempotentCalls {
     }
   }
 
-  /** In this process nobody else does this for the key; so a call that is held without an answer was left behind. */
+  /** In this process nobody else does this for the key: so a call that is held without an answer was left behind. */
   async #claim<T>(
     name: RouteName,
     repeated: RepeatedCall,
@@ -158,9 +161,9 @@ export class IdempotentCalls {
       return result;
     } catch (thrown) {
       await this.#quietly(async () => {
-        const error = asAppError(thrown);
-        const began = error.kind.retry === 'never' && (await records.operationsOf(call.requestId)).length > 0;
-        const { code, message: detail, facts } = error;
+        const { code, message: detail, facts, kind } = asAppError(thrown);
+        if (kind.retry !== 'never') return;
+        const began = (await records.operationsOf(call.requestId)).length > 0;
         if (began) await records.calls.keepAnswer(call, toJson({ error: { code, detail, facts } }));
         else await records.calls.release(call);
       });
@@ -168,7 +171,7 @@ export class IdempotentCalls {
     }
   }
 
-  /** The call of a process that died: what it began has ended, or is ended now. */
+  /** A call that was left behind: what it began has ended, or is ended now. */
   async #adopt<T>(
     name: RouteName,
     { caller, input }: RepeatedCall,

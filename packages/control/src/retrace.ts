@@ -37,7 +37,7 @@ export class Retracer {
     const operations = await Promise.all(begun.map((one) => this.#ended(one)));
     switch (name) {
       case 'createSandbox':
-        return this.#created(operations.at(-1));
+        return this.#created(operations.findLast(({ kind }) => kind === 'create'));
       case 'forkSandbox':
         return this.#forked(
           call,
@@ -75,14 +75,20 @@ export class Retracer {
     return sandbox === null || sandbox.settled === 'deleted' ? undefined : sandbox;
   }
 
+  /** What was made, and deleted by somebody since, is not made again. */
   async #created(operation: RecordedOperation | undefined): Retraced {
-    const sandbox = await this.#live(operation);
-    return sandbox === undefined ? undefined : { result: viewSandbox(sandbox) };
+    if (operation === undefined || operation.outcome === 'failed') return undefined;
+    const copy = await this.#copy(operation);
+    if (copy === undefined) return undefined;
+    if ('error' in copy) throw copy.error;
+    return { result: copy.sandbox };
   }
 
   /** One that was interrupted may have moved or not: to do it again is right in both cases. */
   async #moved(operation: RecordedOperation | undefined): Retraced {
-    return operation?.outcome === 'ok' ? this.#created(operation) : undefined;
+    if (operation?.outcome !== 'ok') return undefined;
+    const sandbox = await this.#live(operation);
+    return sandbox === undefined ? undefined : { result: viewSandbox(sandbox) };
   }
 
   /** Copies whose making broke off are made now, from the same point. */
@@ -104,14 +110,17 @@ export class Retracer {
     }
   }
 
-  /** What became of a copy; undefined: its making broke off, and nothing is left of it. */
+  /** What became of a copy; undefined: its making broke off or may be tried again, and nothing is left of it. */
   async #copy(create: RecordedOperation): Promise<ForkResult | undefined> {
     const { outcome, errorCode, sandboxId } = create;
-    if (outcome === 'failed') return { error: new AppError(errorCode ?? 'internal', 'The copy could not be made.') };
+    if (outcome === 'failed') {
+      const error = new AppError(errorCode ?? 'internal', 'The copy could not be made.');
+      return error.kind.retry === 'never' ? { error } : undefined;
+    }
     const sandbox = await this.#live(create);
     if (sandbox !== undefined) return { sandbox: viewSandbox(sandbox) };
     const isDeleted = outcome !== 'interrupted' || (await this.#wasDeleted(create));
-    if (isDeleted) return { error: new AppError('not_found', `The copy ${sandboxId} was made, and deleted since.`) };
+    if (isDeleted) return { error: new AppError('not_found', `${sandboxId} was made, and deleted since.`) };
     return undefined;
   }
 
@@ -127,10 +136,9 @@ export class Retracer {
   }
 
   async #rewound(operation: RecordedOperation | undefined): Retraced {
+    if (operation?.outcome !== 'ok') return undefined;
     const sandbox = await this.#live(operation);
-    const generation = operation?.input.generation;
-    if (operation === undefined || sandbox === undefined || generation === undefined) return undefined;
-    if (sandbox.generation < generation) return undefined;
+    if (sandbox === undefined) return undefined;
     const { takes } = operation.input;
     const kept = takes === undefined ? null : await this.#ports.records.findSnapshot(takes);
     return { result: { sandbox: viewSandbox(sandbox), kept: kept?.state === 'good' ? viewSnapshot(kept) : null } };

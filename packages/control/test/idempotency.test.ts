@@ -77,6 +77,21 @@ describe('a call that is repeated', () => {
     expect((await create('c')).status).toBe('running');
   });
 
+  it('is done once when its answer was lost between control and node', async () => {
+    const { id } = await world.create();
+    await world.count(id);
+    const { id: to } = await world.snapshot(id);
+    await world.count(id);
+    const rewind = () => world.control.rewindSandbox(request('r'), { id, to, keepPresent: true });
+    world.node.faults.failNext('rewind done', new AppError('link_lost', 'as asked'));
+    await expect(rewind()).rejects.toMatchObject({ code: 'link_lost' });
+    await world.count(id);
+    const { sandbox, kept } = await rewind();
+    expect(sandbox.generation).toBe(2);
+    expect(kept?.cause).toBe('rewind');
+    expect(await world.exec(id, 'read')).toBe('2');
+  });
+
   it('gives each child of a fork again, also those that failed', async () => {
     const { id } = await world.create();
     world.node.faults.failNext('start', new AppError('insufficient_memory', 'as asked'));
@@ -237,7 +252,7 @@ describe('a call that is repeated after its process was killed', () => {
     const { id } = await world.create();
     const keep = world.records.calls.keepAnswer.bind(world.records.calls);
     world.records.calls.keepAnswer = async () => undefined;
-    world.node.faults.failNext('start', new AppError('restore_failed', 'as asked'));
+    world.node.faults.failNext('start', new AppError('snapshot_unfit', 'as asked'));
     const fork = () => world.control.forkSandbox(request('f'), { id, count: 3 });
     const first = await fork();
     const made = first.flatMap((one) => ('sandbox' in one ? [one.sandbox.id] : []));
@@ -245,6 +260,30 @@ describe('a call that is repeated after its process was killed', () => {
     world.records.calls.keepAnswer = keep;
     world.newControl();
     const codes = (await fork()).map((one) => ('error' in one ? one.error.code : one.sandbox.id));
-    expect(codes.toSorted()).toEqual(['not_found', 'restore_failed', made[1]].toSorted());
+    expect(codes.toSorted()).toEqual(['not_found', 'snapshot_unfit', made[1]].toSorted());
+  });
+
+  it('makes the copy that failed for a while', async () => {
+    const { id } = await world.create();
+    const keep = world.records.calls.keepAnswer.bind(world.records.calls);
+    world.records.calls.keepAnswer = async () => undefined;
+    world.node.faults.failNext('start', new AppError('restore_failed', 'as asked'));
+    const fork = () => world.control.forkSandbox(request('f'), { id, count: 2 });
+    await fork();
+    world.records.calls.keepAnswer = keep;
+    world.newControl();
+    expect((await fork()).filter((one) => 'sandbox' in one)).toHaveLength(2);
+    expect(await world.records.allSandboxes()).toHaveLength(3);
+  });
+
+  it('makes no other sandbox in place of one that was deleted since', async () => {
+    const keep = world.records.calls.keepAnswer.bind(world.records.calls);
+    world.records.calls.keepAnswer = async () => undefined;
+    const { id } = await create('c');
+    world.records.calls.keepAnswer = keep;
+    world.newControl();
+    await world.remove(id);
+    await expect(create('c')).rejects.toMatchObject({ code: 'not_found' });
+    expect(await world.records.allSandboxes()).toEqual([]);
   });
 });
