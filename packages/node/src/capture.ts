@@ -115,7 +115,13 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
       const onRun = () => {
         ranAt = clock.monotonicMs();
       };
-      await phase('go on', () => life.goOn(onRun));
+      try {
+        await phase('go on', () => life.goOn(onRun));
+      } catch (error) {
+        // Its VM is gone, and there may be no other occasion.
+        await life.vault.abandon(plan.snapshotId);
+        throw error;
+      }
       return commit({ stoppedMs: ranAt - stoppedAt, frozenMs: clock.monotonicMs() - frozenAt }, false);
     },
     leaveStopped: () => commit({ stoppedMs: capturedAt - stoppedAt, frozenMs: capturedAt - frozenAt }, true),

@@ -23,7 +23,7 @@ import { type CapturedPoint, capture, captureDisk, type PointPlan } from './capt
 import type { Held, Ledger } from './ledger.ts';
 import type { Life } from './life.ts';
 import type { Pool } from './pool.ts';
-import { endLife, type LifeMachinery, type LifePlan, prepareLife } from './start-life.ts';
+import { deleteFiles, endLife, type LifeMachinery, type LifePlan, prepareLife } from './start-life.ts';
 
 export interface NodeState {
   readonly ledger: Ledger;
@@ -164,7 +164,7 @@ async function switchTo(
     throw error;
   }
   if (oldLife !== undefined) await endLife(machinery, oldLife, 'the sandbox was rewound');
-  else if (before?.life) await vault.deleteLife(before.life);
+  else if (before?.life) await deleteFiles(vault, before.life);
   return started;
 }
 

@@ -88,8 +88,7 @@ export async function prepareLife(machinery: LifeMachinery, plan: LifePlan): Pro
     return await giveIdentity(machinery, plan, life, startedAt);
   } catch (error) {
     if (life !== null) await endLife(machinery, life, 'it could not be started');
-    else await plan.vault.deleteLife(lifeId);
-    budget.release(lifeId);
+    else await deleteFiles(plan.vault, lifeId).finally(() => budget.release(lifeId));
     throw error;
   }
 }
@@ -125,18 +124,26 @@ export async function giveIdentity(
 /** Pauses between the attempts to end a life, in milliseconds. What resists all of them is removed at the next open. */
 const END_RETRIES_MS = [20, 200, 1000];
 
-/** Ends a life and frees what it held. Tried again when it fails: its files and its memory are somebody else's next. */
+/** Ends a life and frees what it held: its files and its memory are somebody else's next. */
 export async function endLife(machinery: LifeMachinery, life: Life, reason: string): Promise<void> {
-  for (const pauseMs of [...END_RETRIES_MS, null]) {
+  await insistently(() => life.end(reason));
+  machinery.budget.release(life.lifeId);
+}
+
+/** Of a life whose VM is dead, or never was. */
+export function deleteFiles(vault: Vault, lifeId: LifeId): Promise<void> {
+  return insistently(() => vault.deleteLife(lifeId));
+}
+
+async function insistently(work: () => Promise<void>): Promise<void> {
+  for (const pauseMs of END_RETRIES_MS) {
     try {
-      await life.end(reason);
-      machinery.budget.release(life.lifeId);
-      return;
-    } catch (error) {
-      if (pauseMs === null) throw error;
+      return await work();
+    } catch {
       await sleep(pauseMs);
     }
   }
+  await work();
 }
 
 async function startVm(machinery: LifeMachinery, plan: LifePlan, lifeId: LifeId): Promise<Life> {

@@ -130,11 +130,25 @@ describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $
     const snapshot = world.snapshot(sandbox);
     await held.reached;
     const deleted = world.destroy(sandbox);
+    // Over the link it has arrived before a call that was made after it is answered.
+    await world.node.points(DEFAULT_VAULT);
     held.letGo();
     await expect(snapshot).rejects.toMatchObject({ code: 'superseded' });
     await deleted;
     expect(await world.leftovers()).toEqual({ lives: [], staging: [], alive: [] });
     await expect(world.node.inspect(sandbox)).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('leaves nothing of a snapshot whose VM dies while it stands still', async () => {
+    await using world = await makeWorld(kind);
+    const sandbox = await world.create();
+    const held = world.faults.holdNext('vault.capture');
+    const snapshot = world.snapshot(sandbox);
+    await held.reached;
+    for (const vm of world.runtime.alive.values()) vm.die();
+    held.letGo();
+    await expect(snapshot).rejects.toMatchObject({ code: 'vm_lost' });
+    expect((await world.leftovers()).staging).toEqual([]);
   });
 
   it('never revives a deleted sandbox by an order that comes late', async () => {
