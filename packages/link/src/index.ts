@@ -11,6 +11,7 @@
  * - Errors arrive as they were thrown (code, detail, facts), with the text of their causes.
  */
 export { connectGateway, serveGateway } from './gateway-link.ts';
+export { NODE_CALLS, type NodeCall } from './node-calls.ts';
 export { connectNode, type RemoteNode } from './remote-node.ts';
 export type { Service } from './serve.ts';
 export { serveNode } from './serve-node.ts';

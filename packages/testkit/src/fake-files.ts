@@ -68,6 +68,15 @@ export class FakeFiles implements GuestFiles {
     return new FakeFiles(Array.isArray(entries) ? entries : []);
   }
 
+  /** What a regular file holds; empty when there is none. */
+  textOf(path: string): string {
+    return this.#entries.get(path)?.content ?? '';
+  }
+
+  setText(path: string, content: string): void {
+    this.#put(path, 'file', content, 0o644);
+  }
+
   /** The life is over: every watch ends with the reason. */
   lose(reason: AppError = new AppError('vm_lost', 'The VM ended.')): void {
     this.#watches.lose(reason);

@@ -1,9 +1,8 @@
 /**
- * The agent of a fake VM. Its shell knows five commands, enough to see what became of memory and disk:
- * `true`, `exit N`, `set NAME VALUE` and `get NAME` (memory), `hostname`. Each ends at once and takes no input. Files lie
- * in the fake disk.
+ * The agent of a fake VM. Its shell knows a few commands, enough to see what became of memory and disk: `true`, `exit N`,
+ * `set NAME VALUE` and `get NAME` (memory), `hostname`; `mark TEXT` adds a line to a list in memory and to one on disk, and
+ * `marks` prints both. Each ends at once and takes no input. Files lie in the fake disk.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
 import {
   AppError,
   type FileAttributes,
@@ -27,7 +26,7 @@ import {
   type Xattr,
 } from '@space/core';
 import { FakeFiles } from './fake-files.ts';
-import type { MachineState } from './fake-machine.ts';
+import { emptyMachine, type MachineState } from './fake-machine.ts';
 import { FakePorts } from './fake-ports.ts';
 import { FakeVm } from './fake-runtime.ts';
 
@@ -74,11 +73,16 @@ class FakeGuest implements Guest {
   async *exec(command: GuestCommand): AsyncIterable<ProcessEvent> {
     const state = await this.#call('exec');
     if (state.frozen) throw new AppError('command_not_started', 'frozen');
+    if (state.ended[command.processId] !== undefined) {
+      throw new AppError('name_taken', `There is a process ${command.processId}.`);
+    }
     const [verb, name = '', value = ''] = wordsOf(command.argv);
     if (verb === 'set') state.variables[name] = value;
     let stdout = '';
     if (verb === 'get') stdout = state.variables[name] ?? '';
     if (verb === 'hostname') stdout = state.identity?.hostname ?? 'nobody';
+    if (verb === 'mark') this.#mark(state, name);
+    if (verb === 'marks') stdout = marksIn(state, this.#files());
     const ended = { stdout: Buffer.from(stdout).toString('base64'), code: verb === 'exit' ? Number(name) : 0 };
     state.ended = Object.fromEntries(
       [...Object.entries(state.ended), [command.processId, ended] as const].slice(-KEPT),
@@ -191,18 +195,42 @@ class FakeGuest implements Guest {
     return this.#vm.state;
   }
 
+  #mark(state: MachineState, text: string): void {
+    const files = this.#files();
+    state.variables[MARKS] = `${state.variables[MARKS] ?? ''}${text} `;
+    files.setText(MARKS_PATH, `${files.textOf(MARKS_PATH)}${text} `);
+    this.#vm.storage.write(this.#vm.spec.files.disk, files.toJson());
+  }
+
   async #withFiles<T>(name: string, use: (files: FakeFiles) => Promise<T>): Promise<T> {
     await this.#call(name);
     const files = this.#files();
     const result = await use(files);
-    writeFileSync(this.#vm.spec.files.disk, files.toJson());
+    this.#vm.storage.write(this.#vm.spec.files.disk, files.toJson());
     return result;
   }
 
-  /** The disk holds JSON from its first byte on; the image that it was made from may be longer or empty. */
   #files(): FakeFiles {
-    return FakeFiles.fromJson(readFileSync(this.#vm.spec.files.disk, 'utf8').replaceAll('\0', ''));
+    return filesOn(this.#vm.storage.read(this.#vm.spec.files.disk));
   }
+}
+
+const MARKS = 'marks';
+const MARKS_PATH = '/marks';
+
+/** What `marks` prints of a machine: the list in memory and the one on disk. */
+export function marksOf(memory: Uint8Array, disk: Uint8Array): string {
+  const state = memory.length === 0 ? emptyMachine() : (JSON.parse(Buffer.from(memory).toString()) as MachineState);
+  return marksIn(state, filesOn(disk));
+}
+
+function marksIn({ variables }: MachineState, files: FakeFiles): string {
+  return `${variables[MARKS] ?? ''}| ${files.textOf(MARKS_PATH)}`;
+}
+
+/** The disk holds JSON from its first byte on; the image that it was made from may be longer or empty. */
+function filesOn(disk: Uint8Array): FakeFiles {
+  return FakeFiles.fromJson(Buffer.from(disk).toString().replaceAll('\0', ''));
 }
 
 /** How many ended commands are kept. */

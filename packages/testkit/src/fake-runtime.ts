@@ -7,7 +7,6 @@
  *
  * A test that passes on both makes no assumption about when memory reaches the file.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
 import { Duplex } from 'node:stream';
 import {
   AppError,
@@ -22,6 +21,7 @@ import {
   type VmUsage,
 } from '@space/core';
 import { emptyMachine, type MachineState } from './fake-machine.ts';
+import { type FakeStorage, REAL_FOLDERS } from './fake-storage.ts';
 import { Faults } from './faults.ts';
 
 const FACTS: MachineFacts = {
@@ -39,6 +39,7 @@ export class FakeRuntime implements Runtime {
   readonly machine: MachineFacts;
   readonly machines: readonly MachineFacts[];
   readonly faults: Faults;
+  readonly storage: FakeStorage;
   /** VMs that are alive, whoever started them: they outlive a runtime that was closed. */
   readonly alive: Map<LifeId, FakeVm>;
 
@@ -48,7 +49,9 @@ export class FakeRuntime implements Runtime {
     alive = new Map<LifeId, FakeVm>(),
     machine: Partial<MachineFacts> = {},
     earlierBuilds: readonly string[] = [],
+    storage: FakeStorage = REAL_FOLDERS,
   ) {
+    this.storage = storage;
     this.machine = { ...FACTS, ...machine };
     this.machines = [this.machine, ...earlierBuilds.map((vmmBuild) => ({ ...this.machine, vmmBuild }))];
     this.memory = memory;
@@ -66,7 +69,7 @@ export class FakeRuntime implements Runtime {
     if (Buffer.from(deviceState).toString() !== deviceStateOf(machine)) {
       throw new AppError('restore_failed', 'The device state is not one of this build.');
     }
-    const state = JSON.parse(readFileSync(spec.files.memory, 'utf8')) as MachineState;
+    const state = JSON.parse(this.storage.read(spec.files.memory).toString()) as MachineState;
     return this.#launch(spec, state, false, machine);
   }
 
@@ -131,6 +134,10 @@ export class FakeVm implements Vm {
     return this.#runtime.faults;
   }
 
+  get storage(): FakeStorage {
+    return this.#runtime.storage;
+  }
+
   get alive(): boolean {
     return this.#runtime.alive.get(this.spec.lifeId) === this;
   }
@@ -193,7 +200,7 @@ export class FakeVm implements Vm {
   }
 
   #writeMemory(): void {
-    writeFileSync(this.spec.files.memory, JSON.stringify(this.state));
+    this.storage.write(this.spec.files.memory, JSON.stringify(this.state));
   }
 
   #assertAlive(): void {

@@ -4,6 +4,7 @@ export * from './fake-machine.ts';
 export * from './fake-node.ts';
 export * from './fake-runtime.ts';
 export type { FakeProcessWorld, FakeProgram, FakePrograms } from './fake-shell.ts';
+export * from './fake-storage.ts';
 export * from './fake-vault.ts';
 export * from './faults.ts';
 export * from './ports.ts';

@@ -1,0 +1,139 @@
+/**
+ * That the simulation can fail: each mutant is one line of control or node made wrong, and some seed must see it. By hand, or
+ * with `SPACE_FULL=1`; that the lines are still there is looked at always.
+ *
+ *   node tests/simulation/mutants.ts [NAME]
+ */
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { registerHooks } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const ROOT = join(import.meta.dirname, '../..');
+const MOST_SEEDS = 4_000;
+
+export interface Mutant {
+  readonly name: string;
+  readonly file: string;
+  readonly line: string;
+  readonly becomes: string;
+}
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: 'the node takes orders of any epoch',
+    file: 'packages/node/src/ledger.ts',
+    line: 'if (epoch < highest) {',
+    becomes: 'if (epoch < highest - 1_000_000) {',
+  },
+  {
+    name: 'the memory of a life that ended is not given back',
+    file: 'packages/node/src/start-life.ts',
+    line: '  machinery.budget.release(life.lifeId);\n}',
+    becomes: '}',
+  },
+  {
+    name: 'a sandbox is not recorded before its user code runs',
+    file: 'packages/node/src/orders.ts',
+    line: '    await ledger.write(vault, record);\n  } catch (error) {\n    await prepared.discard',
+    becomes: '  } catch (error) {\n    await prepared.discard',
+  },
+  {
+    name: 'VMs that no record names are left alone',
+    file: 'packages/node/src/recover.ts',
+    line: '      await vm.kill();\n',
+    becomes: '',
+  },
+  {
+    name: 'a point whose VMM died stays staged',
+    file: 'packages/node/src/capture.ts',
+    line: '    await life.vault.abandon(snapshotId);\n    await life.vault.deletePoint(snapshotId);',
+    becomes: '    await life.vault.deletePoint(snapshotId);',
+  },
+  {
+    name: 'a VM is not let go on after a snapshot failed',
+    file: 'packages/node/src/capture.ts',
+    line: '    await life.goOn();\n  } finally {',
+    becomes: '  } finally {',
+  },
+  {
+    name: 'orphans are left in flight',
+    file: 'packages/control/src/reconcile.ts',
+    line: 'if (operation === null || operationId === null || this.#owns(operationId)) return false;',
+    becomes: 'return false;',
+  },
+  {
+    name: 'a failed create leaves what it made',
+    file: 'packages/control/src/conclude.ts',
+    line: "    case 'create':\n      return concludeCreate(ports, begun);",
+    becomes: "    case 'create':\n      return NOTHING;",
+  },
+  {
+    name: 'a repeated call is carried out again',
+    file: 'packages/control/src/idempotency.ts',
+    line: "if (kind.retry !== 'never') return;",
+    becomes: "if (kind.retry !== 'never') return records.calls.release(call);",
+  },
+  {
+    name: 'a pause forgets where it is to go on',
+    file: 'packages/control/src/effects.ts',
+    line: 'return succeeded(undefined, { changes: { head: taking.id }, points: [completed(taking, point)] });',
+    becomes: 'return succeeded(undefined, { points: [completed(taking, point)] });',
+  },
+  {
+    name: 'a command that is repeated is another process',
+    file: 'packages/control/src/guest-use-cases.ts',
+    line: "if (callSeed === undefined) return newId('process', this.#machinery.ports.chance);",
+    becomes: "if (callSeed !== '') return newId('process', this.#machinery.ports.chance);",
+  },
+  {
+    name: 'what was done and not answered counts as failed',
+    file: 'packages/control/src/driver.ts',
+    line: 'const isDone = failure === null || conclusion.tookPlace === true;',
+    becomes: 'const isDone = failure === null;',
+  },
+];
+
+export function sourceOf({ file }: Mutant): string {
+  return readFileSync(join(ROOT, file), 'utf8');
+}
+
+/** In a process of its own: modules are read once. Resolves with the seed that saw it, or null. */
+export async function hunt({ name }: Mutant): Promise<number | null> {
+  const child = spawn(process.execPath, [import.meta.filename, name], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let text = '';
+  child.stdout.on('data', (piece) => {
+    text += String(piece);
+  });
+  await new Promise((resolve) => child.once('close', resolve));
+  const seed = /^seed (\d+)/m.exec(text)?.[1];
+  return seed === undefined ? null : Number(seed);
+}
+
+async function runOne(mutant: Mutant): Promise<void> {
+  const url = pathToFileURL(join(ROOT, mutant.file)).href;
+  registerHooks({
+    load(at, context, next) {
+      const loaded = next(at, context);
+      if (at !== url) return loaded;
+      return { ...loaded, source: String(loaded.source).replace(mutant.line, () => mutant.becomes) };
+    },
+  });
+  const { runSchedule } = await import('./schedule.ts');
+  for (let seed = 1; seed <= MOST_SEEDS; seed++) {
+    const { violation } = await runSchedule(seed);
+    if (violation === null) continue;
+    console.log(`seed ${seed}: ${violation.message.split('\n')[0]}`);
+    return;
+  }
+  console.log(`no seed up to ${MOST_SEEDS} sees it`);
+}
+
+if (import.meta.filename === process.argv[1]) {
+  const [name] = process.argv.slice(2);
+  for (const mutant of MUTANTS) {
+    if (name === mutant.name) await runOne(mutant);
+    if (name === undefined) console.log(`${mutant.name}: ${(await hunt(mutant)) ?? 'not seen'}`);
+  }
+}

@@ -1,0 +1,13 @@
+/**
+ * Seeds that have failed, and what was wrong: they are run before all others. What a seed draws changes with what there is
+ * to draw from, so whatever one has found has a test of its own as well.
+ */
+export const KEPT_SEEDS: readonly { readonly seed: number; readonly was: string }[] = [
+  { seed: 43, was: 'a command whose line broke before it was seen to start ran again when its call was repeated' },
+  { seed: 309, was: 'a rewind whose answer was lost was done again when its call was repeated' },
+  {
+    seed: 348,
+    was: 'a create that failed for want of the database was told that its own name is taken, when repeated',
+  },
+  { seed: 1143, was: 'a snapshot whose VMM died in the window left a staged point until the next start' },
+];
