@@ -1,6 +1,6 @@
-import { type Guest, type GuestIdentity, hostnameOf, newId, type OutputPosition } from '@space/core';
+import { type GuestIdentity, hostnameOf, newId, type OutputPosition } from '@space/core';
 import { expect, test } from 'vitest';
-import { chance, type GuestAbilities, type WithGuest } from './world.ts';
+import { chance, type GuestAbilities, type WithGuest, type World } from './world.ts';
 
 export function machineCases(withGuest: WithGuest, can: GuestAbilities): void {
   test(
@@ -23,13 +23,14 @@ export function machineCases(withGuest: WithGuest, can: GuestAbilities): void {
 
   test(
     'forgets the commands that have ended when it gets its first owner, and keeps them for all later ones',
-    withGuest(async ({ guest }) => {
-      const first = await ended(guest);
+    withGuest(async (world) => {
+      const { guest } = world;
+      const first = await ended(world);
       await guest.assumeIdentity(identity(1));
       expect((await Array.fromAsync(guest.attach(first))).at(-1)).toMatchObject({ kind: 'exited' });
       await guest.assumeIdentity({ ...identity(1), isFresh: true });
       await expect(Array.fromAsync(guest.attach(first))).rejects.toMatchObject({ code: 'not_found' });
-      const second = await ended(guest);
+      const second = await ended(world);
       expect((await Array.fromAsync(guest.attach(second))).at(-1)).toMatchObject({ kind: 'exited' });
     }),
   );
@@ -63,10 +64,10 @@ export function machineCases(withGuest: WithGuest, can: GuestAbilities): void {
 }
 
 /** Where the output of a command begins that has ended. */
-async function ended(guest: Guest): Promise<OutputPosition> {
-  const processId = newId('process', chance);
-  for await (const _ of guest.exec({ processId, argv: ['/bin/bash', '-c', 'true'], env: {} }));
-  return { processId, stdoutOffset: 0, stderrOffset: 0 };
+async function ended(world: World): Promise<OutputPosition> {
+  const command = world.shell('true');
+  await Array.fromAsync(world.guest.exec(command));
+  return { processId: command.processId, stdoutOffset: 0, stderrOffset: 0 };
 }
 
 function identity(generation: number): GuestIdentity {
