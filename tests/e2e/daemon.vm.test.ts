@@ -13,7 +13,7 @@ import { removeAll, testConfig } from './world.ts';
 
 const run = promisify(execFile);
 
-it('keeps running sandboxes through a kill -9 of the node and of the daemon, and pauses them when it is stopped', async () => {
+it('keeps running sandboxes and their commands through a kill -9 of the node and of the daemon, and pauses them when it is stopped', async () => {
   const config = testConfig(await mkdtemp('/var/tmp/space-e2e-'));
   const checkout = await closedCheckout();
   let daemon = await startDaemon(config, await privilegedPort(), checkout.path);
@@ -39,6 +39,11 @@ it('keeps running sandboxes through a kill -9 of the node and of the daemon, and
     await expect.poll(() => notReady(daemon.url), { timeout: 30_000 }).toEqual([]);
     expect(await ask(sandbox)).toMatchObject({ word: before.word, pid: before.pid });
 
+    // Its answer dies with the daemon, and the same call is sent again below.
+    const cut = await execOnce(daemon.url, apiKey, sandbox.id);
+    const beginning = await cut.body?.getReader().read();
+    expect(beginning?.done).toBe(false);
+
     await endDaemon(daemon, 'SIGKILL');
     expect(await processesNaming(`${config.runDir}/lives`)).not.toEqual([]);
 
@@ -53,6 +58,12 @@ it('keeps running sandboxes through a kill -9 of the node and of the daemon, and
     const text = rest.map((event) => (event.type === 'stdout' ? Buffer.from(event.data).toString() : '')).join('');
     expect(printed + text).toBe(Array.from({ length: 1000 }, (_, index) => `${index + 1}\n`).join(''));
     expect(rest.at(-1)).toMatchObject({ type: 'exited', exitCode: 3 });
+    // From its first byte on, and it was started once.
+    const again = (await (await execOnce(daemon.url, apiKey, sandbox.id)).text()).trim().split('\n').filter(Boolean);
+    const events = again.map((line) => JSON.parse(line));
+    const told = events.map(({ type, data }) => (type === 'stdout' ? Buffer.from(data, 'base64').toString() : ''));
+    expect(told.join('')).toBe(`${Array.from({ length: 50 }, (_, index) => `${index + 1}\n`).join('')}started 1\n`);
+    expect(events.at(-1)).toMatchObject({ type: 'exited', exitCode: 4 });
 
     // SIGTERM leaves what runs to the next start.
     await endDaemon(daemon, 'SIGTERM');
@@ -79,6 +90,14 @@ it('keeps running sandboxes through a kill -9 of the node and of the daemon, and
     await checkout.remove();
   }
 });
+
+/** A call under one idempotency key: what it starts counts its starts, and takes longer than the restart of a daemon may. */
+function execOnce(url: string, apiKey: string, id: string): Promise<Response> {
+  const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json', 'idempotency-key': 'once' };
+  const command =
+    'echo >> starts; for i in $(seq 1 50); do echo $i; sleep 0.1; done; echo started $(wc -l < starts); exit 4';
+  return fetch(`${url}/v1/sandboxes/${id}/exec`, { method: 'POST', headers, body: JSON.stringify({ command }) });
+}
 
 /** The command line, with what the first start left for it. */
 function space(dataDir: string, ...args: string[]) {
