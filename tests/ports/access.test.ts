@@ -2,6 +2,7 @@
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { createLogger } from '@space/http';
 import { Sandbox } from '@space/sdk';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { everything, PortsWorld, until } from './world.ts';
@@ -120,6 +121,21 @@ describe('a share', () => {
     expect(elsewhere.headers.location).toBe('/evil.example/');
   });
 
+  it('behind a proxy that ends TLS has a cookie that goes nowhere else, and no other host can set', async () => {
+    await using proxied = await PortsWorld.start({ previews: 'https://previews.example.com' });
+    const served = await proxied.serve((asked, answer) => answer.end(String(asked.headers['x-forwarded-proto'])));
+    const { token, url } = await proxied.share(served);
+    const { host, search } = new URL(url);
+    expect(url).toMatch(/^https:\/\/\d+-sbx-\w+\.previews\.example\.com\/\?space_share=/);
+    const visit = await proxied.visit(served, `/${search}`, { headers: { host } });
+    const [cookie = ''] = visit.headers['set-cookie'] ?? [];
+    expect(cookie).toMatch(/^__Host-space_share=[^;]+; Path=\/; HttpOnly; SameSite=Lax; Max-Age=\d+; Secure$/);
+    const headers = { host, cookie: cookie.split(';')[0] ?? '' };
+    expect(await proxied.visit(served, '/', { headers })).toMatchObject({ status: 200, text: 'https' });
+    const planted = { host, cookie: `space_share=${token}` };
+    expect((await proxied.visit(served, '/', { headers: planted })).status).toBe(401);
+  });
+
   it('opens no other port and no other sandbox', async () => {
     const { token } = await world.share(port);
     const other = await world.serve((_, answer) => answer.end('other'));
@@ -215,6 +231,42 @@ describe('a WebSocket', () => {
   it('of another protocol is an ordinary request', async () => {
     const headers = { 'x-space-key': world.operatorKey, upgrade: 'h2c', 'http2-settings': 'AAMAAABkAAQCAAAAAAIAAAAA' };
     expect((await upgrade(port, headers)).status).toBe(200);
+  });
+});
+
+describe('the log', () => {
+  it('has one line for a connection that was taken over, once it is over, and nothing of what it was', async () => {
+    const lines: string[] = [];
+    const logger = createLogger({ destination: { write: (line) => void lines.push(line) } });
+    await using logged = await PortsWorld.start({ logger });
+    const echo = await logged.serveTcp((socket) => void socket.pipe(socket));
+    const requests = () => lines.map((line) => JSON.parse(line)).filter(({ route }) => route === 'port');
+    const secret = 'canary-of-the-path';
+    const open = (path: string, host: string, protocol: string) =>
+      logged.raw(
+        `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${logged.operatorKey}\r\n` +
+          `Connection: Upgrade\r\nUpgrade: ${protocol}\r\n\r\n`,
+      );
+    const tcp = open(`/v1/sandboxes/box/ports/${echo}/tcp`, `127.0.0.1:${logged.apiPort}`, 'tcp');
+    expect(await nextOf(tcp)).toMatch(/^HTTP\/1.1 101 /);
+    expect(requests()).toEqual([]);
+    tcp.end(secret);
+    await until(() => requests().length === 1);
+    expect(requests()[0]).toMatchObject({ form: 'tcp', status: 101, complete: true, level: 30, msg: 'request' });
+    const socketServer = await logged.serve(
+      () => undefined,
+      (server) =>
+        server.on('upgrade', (_, socket: Duplex) => {
+          socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+        }),
+    );
+    const ws = open(`/${secret}?${secret}`, logged.hostOf(socketServer), 'websocket');
+    expect(await nextOf(ws)).toMatch(/^HTTP\/1.1 101 /);
+    ws.resetAndDestroy();
+    await until(() => requests().length === 2);
+    expect(requests()[1]).toMatchObject({ form: 'preview', status: 101, complete: false, level: 30 });
+    for (const { requestId } of requests()) expect(requestId).toMatch(/^req_/);
+    for (const hidden of [secret, logged.operatorKey, logged.sandboxId]) expect(lines.join('')).not.toContain(hidden);
   });
 });
 

@@ -2,14 +2,15 @@
 import { createServer, type IncomingMessage, type RequestListener, request, type Server } from 'node:http';
 import { connect, createServer as createTcpServer, type Socket } from 'node:net';
 import { hostnameOf, type SandboxId } from '@space/core';
+import type { HttpServerOptions } from '@space/http';
 import { World } from '../security/world.ts';
 
 export class PortsWorld extends World {
   readonly #servers: { close(): unknown }[] = [];
   sandboxId = '' as SandboxId;
 
-  static override async start(): Promise<PortsWorld> {
-    const world = await World.startAs(new PortsWorld());
+  static override async start(more: Partial<HttpServerOptions> = {}): Promise<PortsWorld> {
+    const world = await World.startAs(new PortsWorld(), more);
     world.sandboxId = (await world.ask(world.operatorKey, 'POST', '/v1/sandboxes', { name: 'box' })).id;
     return world;
   }

@@ -3,7 +3,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { type Control, createApiKey, createControl } from '@space/control';
 import { MemoryRecords } from '@space/control/testing';
 import { createGateway } from '@space/gateway';
-import { createHttpServer, createLogger, listen } from '@space/http';
+import { createHttpServer, createLogger, type HttpServerOptions, listen } from '@space/http';
 import { FakeNode, realClock, seededChance } from '@space/testkit';
 
 const ignore = () => undefined;
@@ -26,7 +26,7 @@ export class World implements AsyncDisposable {
     return World.startAs(new World());
   }
 
-  static async startAs<W extends World>(world: W): Promise<W> {
+  static async startAs<W extends World>(world: W, more: Partial<HttpServerOptions> = {}): Promise<W> {
     world.#app = createHttpServer({
       useCases: world.control,
       authenticate: (token, project) => world.control.authenticate(token, project),
@@ -34,6 +34,7 @@ export class World implements AsyncDisposable {
       logger: createLogger({ level: 'silent' }),
       version: '0.1.0',
       onBreach: (breach) => world.breaches.push(breach),
+      ...more,
     });
     world.url = await listen(world.#app, { host: '127.0.0.1', port: 0 });
     world.operatorKey = (await createApiKey(world.#ports)).secretKey;

@@ -1,4 +1,6 @@
 /** The pauses of idle sandboxes, under a clock that the test turns: nothing here waits for time to pass. */
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { AppError, type ProcessEvent, type SandboxId } from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
@@ -8,11 +10,13 @@ import { Checkpoints } from '../src/checkpoints.ts';
 import { Driver } from '../src/driver.ts';
 import { Effects } from '../src/effects.ts';
 import { FileUseCases } from '../src/file-use-cases.ts';
+import { GrantWatch } from '../src/grant-watch.ts';
 import { GuestUseCases } from '../src/guest-use-cases.ts';
 import { IdempotentCalls } from '../src/idempotency.ts';
 import { IdlePauses } from '../src/idle-pauses.ts';
 import { LifecycleUseCases } from '../src/lifecycle-use-cases.ts';
 import { Metrics } from '../src/metrics.ts';
+import { PortUseCases } from '../src/port-use-cases.ts';
 import { Sampler } from '../src/sampler.ts';
 import { Pins } from '../src/timeline.ts';
 import { World } from './test-world.ts';
@@ -46,6 +50,11 @@ class Idle extends World {
     checkpoints: new Checkpoints(this.#machinery),
   });
   readonly files = new FileUseCases(this.#machinery, this.sandboxes);
+  readonly ports = new PortUseCases(
+    this.#machinery,
+    this.sandboxes,
+    new GrantWatch({ endedAmong: async () => [], end: 'It ended.', logger: this.#ports.logger }),
+  );
   readonly #sampler = new Sampler(this.#ports);
   readonly #pauses = new IdlePauses(this.#machinery, this.sandboxes);
 
@@ -114,6 +123,27 @@ describe('an idle sandbox', () => {
     await watch.return?.();
     await idle.rounds(3);
     expect(await idle.status(id)).toBe('paused');
+  });
+
+  it('is not paused while a connection to a port is open, however silent, and is once it is closed', async () => {
+    const idle = new Idle();
+    const id = await idle.make();
+    const server = createServer((socket) => socket.on('error', () => undefined));
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const { port } = server.address() as AddressInfo;
+    const connections = [await idle.ports.connectPort(idle.gated(), { id, port })];
+    connections.push(await idle.ports.connectPort(idle.gated(), { id, port }));
+    await idle.rounds(10);
+    expect(await idle.status(id)).toBe('running');
+    for (const connection of connections) {
+      expect(await idle.status(id)).toBe('running');
+      connection.reset();
+      await connection.closed;
+      await idle.rounds(2);
+    }
+    await idle.rounds(2);
+    expect(await idle.status(id)).toBe('paused');
+    server.close();
   });
 
   it('is not paused while it works, or while what it takes is not known', async () => {

@@ -154,6 +154,11 @@ export class PortsFace {
     return tcpId === undefined || tcpPort === undefined ? undefined : { kind: 'tcp', id: tcpId, port: tcpPort };
   }
 
+  /** For the browser: here, or up to a proxy. */
+  #isEncrypted(request: IncomingMessage): boolean {
+    return isEncrypted(request) || this.#options.names.isEncrypted(request.headers.host);
+  }
+
   /** Undefined: it was answered already. */
   async #callOf(
     target: Exclude<Target, { readonly kind: 'tcp' }>,
@@ -161,7 +166,7 @@ export class PortsFace {
     response: ServerResponse | undefined,
   ): Promise<Forwarded | undefined> {
     const { request } = visit;
-    const encrypted = isEncrypted(request);
+    const encrypted = this.#isEncrypted(request);
     const common = { encrypted, clientAddress: addressOf(request) };
     if (target.kind === 'path') {
       const { caller, input } = await this.#byKey(target, visit);
@@ -184,7 +189,7 @@ export class PortsFace {
     const seconds = Math.max(1, Math.floor((expiresAt.getTime() - Date.now()) / 1000));
     response.writeHead(303, {
       location: taken.rest,
-      'set-cookie': shareCookie(taken.token, isEncrypted(request), seconds),
+      'set-cookie': shareCookie(taken.token, this.#isEncrypted(request), seconds),
       'cache-control': 'no-store',
       'referrer-policy': 'no-referrer',
     });
@@ -193,7 +198,7 @@ export class PortsFace {
   }
 
   async #accessTo(preview: Preview, { request, requestId, signal }: Visit): Promise<() => Promise<PortConnection>> {
-    const credential = credentialIn(request.method, request.headers, isEncrypted(request));
+    const credential = credentialIn(request.method, request.headers, this.#isEncrypted(request));
     if (credential === undefined) {
       throw new AppError('unauthenticated', 'This preview is private: open it by the URL of a share, or send a key.');
     }

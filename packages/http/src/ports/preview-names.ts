@@ -24,14 +24,16 @@ export class PreviewNames {
 
   /** What a Host header means; undefined: no preview. */
   previewIn(host: string | undefined): Preview | undefined {
-    const name = host === undefined ? undefined : hostNameIn(host);
-    const dot = name?.indexOf('.') ?? -1;
-    if (name === undefined || dot < 0) return undefined;
-    const domain = name.slice(dot + 1);
-    if (domain !== LOCAL && domain !== this.#base?.hostname) return undefined;
-    const [, port, letters] = LABEL.exec(name.slice(0, dot)) ?? [];
+    const { label, domain } = partsOf(host);
+    if (domain !== LOCAL && (domain === undefined || domain !== this.#base?.hostname)) return undefined;
+    const [, port, letters] = LABEL.exec(label) ?? [];
     const sandboxId = parseId('sandbox', `sbx_${letters}`);
     return sandboxId === undefined || Number(port) > MAX_PORT ? undefined : { sandboxId, port: Number(port) };
+  }
+
+  /** Whether browsers reach that name by TLS, which may end at a proxy in front of this server. */
+  isEncrypted(host: string | undefined): boolean {
+    return this.#base?.protocol === 'https:' && partsOf(host).domain === this.#base.hostname;
   }
 
   /** With `{port}` and `{sandbox}` in it; null when who calls by that address can reach no preview by name. */
@@ -41,6 +43,13 @@ export class PreviewNames {
     const port = /:[0-9]{1,5}$/.exec(reachedBy.host)?.[0] ?? '';
     return `${reachedBy.encrypted ? 'https' : 'http'}://{port}-{sandbox}.${LOCAL}${port}`;
   }
+}
+
+/** The first label of a name, and the rest of it; undefined: it has none. */
+function partsOf(host: string | undefined): { readonly label: string; readonly domain?: string } {
+  const name = host === undefined ? undefined : hostNameIn(host);
+  const [, label = '', domain] = /^([^.]*)\.(.*)$/s.exec(name ?? '') ?? [];
+  return domain === undefined ? { label } : { label, domain };
 }
 
 export function previewUrl(template: string | null, { sandboxId, port }: Preview): string | null {
