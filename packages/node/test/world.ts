@@ -1,4 +1,5 @@
 /** A node on fakes, in a temporary folder, reached as it is or over the link; with the short forms that the tests speak in. */
+import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,6 +20,8 @@ import { connectNode, type RemoteNode, type Service, serveNode } from '@space/li
 import { createNode, type Node, type PoolOptions } from '@space/node';
 import { connectFakeGuest, FakeRuntime, FakeVault, Faults, realClock, seededChance } from '@space/testkit';
 
+/** Thousands of small files are made here; on a disk that others use each of them waits. */
+const IN_MEMORY = '/dev/shm';
 /** The fake vault copies whole files, and the matrices make thousands of them: a few of its blocks are enough. */
 const TINY: Size = { vcpus: 1, memoryMib: 1 / 16, diskMib: 1 / 16 };
 
@@ -58,7 +61,7 @@ export async function makeWorld(
   memoryMib = 100_000,
   pool: PoolOptions = { memoryMib: 0 },
 ): Promise<World> {
-  const folder = await mkdtemp(join(tmpdir(), 'space-node-'));
+  const folder = await mkdtemp(join(existsSync(IN_MEMORY) ? IN_MEMORY : tmpdir(), 'space-node-'));
   const image = join(folder, 'base.img');
   await writeFile(image, '{}');
   const faults = new Faults();
