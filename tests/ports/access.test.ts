@@ -257,6 +257,7 @@ describe('the log', () => {
       () => undefined,
       (server) =>
         server.on('upgrade', (_, socket: Duplex) => {
+          socket.on('error', () => undefined);
           socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
         }),
     );
