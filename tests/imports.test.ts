@@ -13,7 +13,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   '@space/core': [],
   '@space/contract': ['@space/core'],
   '@space/control': ['@space/core', '@space/contract'],
-  '@space/node': ['@space/core'],
+  '@space/archive': ['@space/core'],
+  '@space/node': ['@space/core', '@space/archive'],
   '@space/gateway': ['@space/core'],
   '@space/link': ['@space/core'],
   '@space/http': ['@space/core', '@space/contract'],
@@ -27,6 +28,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   '@space/root-helper': ['@space/core'],
   '@space/runtime-qemu': ['@space/core', '@space/root-helper'],
   '@space/store-btrfs': ['@space/core', '@space/root-helper'],
+  '@space/archive-folder': ['@space/core'],
+  '@space/archive-s3': ['@space/core'],
   '@space/traces-otel': ['@space/core'],
   '@space/db-postgres': ['@space/core', '@space/control'],
 };

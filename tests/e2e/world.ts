@@ -1,5 +1,6 @@
 /** A whole platform on real microVMs, in a folder of its own; disposing it proves that nothing is left. */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { type CreateOptions, Sandbox } from '@space/sdk';
 import { type Config, configFrom, mountsNaming, type Platform, processesNaming, startPlatform } from '@space/server';
 
@@ -12,6 +13,7 @@ export interface World extends AsyncDisposable {
 
 export async function makeWorld(vaultGib = 24, more: Partial<Config> = {}): Promise<World> {
   const config = { ...testConfig(await mkdtemp('/var/tmp/space-e2e-'), vaultGib), ...more };
+  await mkdir(archiveFolderOf(config.dataDir));
   const platform = await startPlatform(config);
   const connection = { baseUrl: platform.url, apiKey: await platform.createApiKey() };
   return {
@@ -41,10 +43,16 @@ export function testConfig(dataDir: string, vaultGib = 24): Config {
     '0',
     '--log-level',
     'error',
+    '--archive',
+    `default=${archiveFolderOf(dataDir)}`,
   ];
   const config = configFrom(argv, {});
   if (config === null) throw new Error('no configuration');
   return config;
+}
+
+function archiveFolderOf(dataDir: string): string {
+  return join(dataDir, 'archive');
 }
 
 /** Removes the folders of a closed platform; throws when anything of it still runs or is mounted. */

@@ -48,6 +48,7 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   updateSchedule: { enabled: false },
   updateSnapshot: { pinned: true },
   updateProject: { snapshots: { everyMs: 'off' } },
+  importSandbox: { archive: `prj_0000000000000000/sbx_0000000000000000/${'0'.repeat(64)}` },
   createShare: { port: 3000 },
   createProject: { name: 'x' },
   updateOrganisation: { name: 'x' },

@@ -92,6 +92,7 @@ beforeAll(async () => {
   await writeFile(image, '{}');
   const [clock, chance, faults] = [realClock(), seededChance(randomBytes(4).readUInt32LE()), new Faults()];
   const node = createNode({
+    archives: new Map(),
     runtime: new FakeRuntime('in_place', faults),
     connectGuest: connectFakeGuest,
     vaults: [await FakeVault.open(DEFAULT_VAULT, join(folder, 'vault'), faults)],

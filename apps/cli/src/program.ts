@@ -1,6 +1,7 @@
 /** The verbs, and what `--help` says beside them. */
 import { Command } from '@commander-js/extra-typings';
 import type { Cli } from './cli.ts';
+import * as archives from './verbs/archives.ts';
 import * as commands from './verbs/commands.ts';
 import { cp } from './verbs/cp.ts';
 import { keys } from './verbs/keys.ts';
@@ -59,6 +60,8 @@ export function buildProgram(cli: Cli) {
     sandboxes.resume,
     sandboxes.rm,
     points.snapshots,
+    archives.exporting,
+    archives.importing,
     templates,
     keys,
     capabilities,

@@ -40,6 +40,22 @@ describe('sandboxes', () => {
   });
 });
 
+describe('archives', () => {
+  it('are made of a sandbox, and make one', async () => {
+    await world.ok('create', '-n', 'left');
+    await world.ok('exec', 'left', 'echo kept > f');
+    const archive = (await world.ok('export', 'left', '--timeline')).trim();
+    expect(archive).toMatch(/^prj_[0-9a-z]{16}\/sbx_[0-9a-z]{16}\/[0-9a-f]{64}$/);
+    expect(await world.json('export', 'left', '--base', archive)).toMatchObject({ location: 'default' });
+    await world.ok('rm', 'left');
+    const id = (await world.ok('import', archive, '-n', 'back', '--env', 'A=1')).trim();
+    expect(await world.ok('exec', 'back', 'cat f; printenv A')).toBe('kept\n1\n');
+    expect((await world.run(['import', '../../etc/passwd'])).stderr).toMatch(/archive.*\n {2}Next: /);
+    expect((await world.run(['export', 'back', '--to', 'nowhere'])).stderr).toContain('no place for archives');
+    await world.ok('rm', id);
+  });
+});
+
 describe('points', () => {
   it('are taken, listed, forked from and gone back to', async () => {
     await world.ok('create', '-n', 'src');

@@ -29,7 +29,30 @@ describe('configuration', () => {
     expect(traces([], { ...endpoint, OTEL_TRACES_EXPORTER: 'none' })).toBeUndefined();
   });
 
+  it('has places for archives, which are folders or buckets', () => {
+    const archives = (argv: string[], env: NodeJS.ProcessEnv = {}) => configFrom(argv, env)?.archives;
+    expect(archives([])).toEqual({});
+    const s3 = 's3://bucket/some/where/?region=eu-central-1&endpoint=https://minio.example.com';
+    expect(archives(['--archive', 'default=/mnt/archive', '--archive', `far=${s3}`])).toEqual({
+      default: { kind: 'folder', path: '/mnt/archive' },
+      far: {
+        ...{ kind: 's3', bucket: 'bucket', prefix: 'some/where/' },
+        ...{ region: 'eu-central-1', endpoint: 'https://minio.example.com' },
+      },
+    });
+    expect(archives([], { SPACE_ARCHIVES: 'a=/a b=s3://b?region=x' })).toEqual({
+      a: { kind: 'folder', path: '/a' },
+      b: { kind: 's3', bucket: 'b', prefix: '', region: 'x' },
+    });
+  });
+
   it.each([
+    [['--archive', '/mnt/archive'], 'NAME=PLACE'],
+    [['--archive', '../up=/mnt/archive'], 'NAME=PLACE'],
+    [['--archive', 'default=relative/path'], 'absolute path'],
+    [['--archive', 'default=s3://bucket'], 'region'],
+    [['--archive', 'default=s3://id:secret@bucket?region=x'], 'not given there'],
+    [['--archive', 'default=s3://bucket?region=x&endpoint=nowhere'], 'it must be a URL'],
     [['--listen', '0.0.0.0:7070'], 'without TLS'],
     [['--listen', 'nonsense'], 'HOST:PORT'],
     [['--listen', '127.0.0.1:70000'], 'HOST:PORT'],

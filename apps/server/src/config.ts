@@ -7,6 +7,7 @@ import { freemem, totalmem } from 'node:os';
 import { isAbsolute } from 'node:path';
 import { parseArgs } from 'node:util';
 import { isLoopback } from '@space/http/hosts';
+import type { ArchiveLocation, ArchiveLocations } from './archives.ts';
 
 export interface Listen {
   readonly host: string;
@@ -30,6 +31,8 @@ export interface Config {
   readonly hosts: readonly string[];
   /** The base of the names of previews; undefined: `localhost` only. */
   readonly previews?: string;
+  /** Places for archives, by the names that callers use. */
+  readonly archives: ArchiveLocations;
   /** Memory that VMs may take in all, MiB. */
   readonly memoryMib: number;
   /** What the pool of ready sandboxes may take of it, MiB; 0: there is no pool. */
@@ -57,6 +60,8 @@ export const USAGE = `Usage: space up [OPTION…]      (or: npm start -- [OPTION
   --tls-cert FILE, --tls-key FILE                          SPACE_TLS_CERT, SPACE_TLS_KEY
   --host NAME            a name to be addressed by (again for more)
   --previews URL         what names of previews end in     SPACE_PREVIEWS      localhost, for callers on this machine
+  --archive NAME=PLACE   where archives may be kept (again for more): a folder, or
+                         s3://BUCKET/PREFIX?region=…[&endpoint=URL]; keys as AWS's tools find them
   --otlp URL             where to send traces (OTLP/HTTP)  OTEL_EXPORTER_OTLP_ENDPOINT  nowhere
   --log-level LEVEL      debug, info, warn, error, silent  SPACE_LOG           error
   --new-key              print a new API key at this start (the first start always does)
@@ -102,6 +107,7 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     hosts: values.host ?? [],
     ...previewsFrom(values.previews ?? env['SPACE_PREVIEWS']),
     ...tracesFrom(values.otlp, env),
+    archives: Object.fromEntries((values.archive ?? archivesOf(env['SPACE_ARCHIVES'])).map(archiveFrom)),
     memoryMib,
     poolMib: wholeNumber(
       '--pool-memory',
@@ -142,6 +148,7 @@ function parse(argv: readonly string[]) {
         'tls-key': { type: 'string' },
         host: { type: 'string', multiple: true },
         previews: { type: 'string' },
+        archive: { type: 'string', multiple: true },
         otlp: { type: 'string' },
         'log-level': { type: 'string' },
         'new-key': { type: 'boolean' },
@@ -206,6 +213,39 @@ function tracesFrom(url: string | undefined, env: NodeJS.ProcessEnv): Pick<Confi
   const isOff = env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true' || env['OTEL_TRACES_EXPORTER'] === 'none';
   const isAsked = url ?? env['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'] ?? env['OTEL_EXPORTER_OTLP_ENDPOINT'];
   return isAsked === undefined || isAsked === '' || isOff ? {} : { traces: { url } };
+}
+
+/** In the environment they stand between blanks. */
+function archivesOf(text: string | undefined): readonly string[] {
+  return text === undefined ? [] : text.split(/\s+/).filter(Boolean);
+}
+
+function archiveFrom(text: string): readonly [string, ArchiveLocation] {
+  const [, name, place = ''] = /^([a-z0-9][a-z0-9-]{0,62})=(.+)$/.exec(text) ?? [];
+  if (name === undefined) {
+    throw new ConfigError(
+      `--archive is "${text}"; it must be NAME=PLACE, and the name of small letters, digits and dashes.`,
+    );
+  }
+  if (isAbsolute(place)) return [name, { kind: 'folder', path: place }];
+  const url = URL.parse(place);
+  const [region, endpoint] = ['region', 'endpoint'].map((part) => url?.searchParams.get(part) ?? undefined);
+  if (url?.protocol !== 's3:' || url.hostname === '' || region === undefined || url.username !== '') {
+    throw new ConfigError(
+      `--archive ${name} is "${place.slice(0, 100)}"; it must be an absolute path or s3://BUCKET/PREFIX?region=REGION. Keys are not ` +
+        'given there, but in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or by the machine.',
+    );
+  }
+  const prefix = decodeURIComponent(url.pathname).replace(/^\/+|\/+$/g, '');
+  const where = { kind: 's3', bucket: url.hostname, prefix: prefix === '' ? '' : `${prefix}/`, region } as const;
+  return [name, endpoint === undefined ? where : { ...where, endpoint: endpointOf(name, endpoint) }];
+}
+
+function endpointOf(name: string, text: string): string {
+  if (/^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text;
+  throw new ConfigError(
+    `--archive ${name} has the endpoint "${text}"; it must be a URL like https://minio.example.com.`,
+  );
 }
 
 function fileOf(flag: string, path: string): string {

@@ -7,12 +7,13 @@ import { createNode, type Node } from '@space/node';
 import type { RootHelper } from '@space/root-helper';
 import { findBuilds, openQemuRuntime, probeAccelerator } from '@space/runtime-qemu';
 import { openVault } from '@space/store-btrfs';
+import { openArchives } from './archives.ts';
 import { chance, clock } from './clock.ts';
 import type { Config } from './config.ts';
 import { buildsFolderOf, livesFolderOf, nodeFolderOf, probeFolderOf, vaultFolderOf } from './places.ts';
 import type { Tracing } from './tracing.ts';
 
-export type NodeConfig = Pick<Config, 'dataDir' | 'runDir' | 'vault' | 'memoryMib' | 'poolMib'>;
+export type NodeConfig = Pick<Config, 'dataDir' | 'runDir' | 'vault' | 'memoryMib' | 'poolMib' | 'archives'>;
 
 export interface OpenNodeOptions {
   readonly config: NodeConfig;
@@ -71,6 +72,7 @@ async function openOn(
     templates: Object.values(templates).map(({ name, disk, digest }) => ({ name, diskPath: disk, digest })),
     clock,
     chance,
+    archives: await openArchives(config.archives, onWarning),
     memoryMib: config.memoryMib,
     pool: { memoryMib: config.poolMib },
     limits: SIZE_LIMITS,

@@ -139,8 +139,7 @@ export class Supervised {
   async #begin(first: boolean) {
     const { name, user, config, openDescriptors } = this.#options;
     const { descriptors, close } = await openDescriptors();
-    // What is said there of the database is for control, which has it from its configuration.
-    const { DATABASE_URL: _, ...env } = process.env;
+    const env = environmentOf(name, process.env);
     const traced = config.traces === undefined ? [] : ['traced'];
     const child = spawn(
       'setpriv',
@@ -199,4 +198,9 @@ function keepEnd({ stderr }: ChildProcess): () => string {
     kept = (kept + data.toString()).slice(-KEPT_ERROR_BYTES);
   });
   return () => kept.trim();
+}
+
+/** Secrets of the environment go to whom they are for: the database's to control, in its configuration; those of archives to the node. */
+export function environmentOf(role: string, { DATABASE_URL: _, ...env }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return role === 'node' ? env : Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('AWS_')));
 }

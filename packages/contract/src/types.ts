@@ -32,6 +32,7 @@ export type ScheduleList = z.output<typeof schemas.scheduleList>;
 export type Share = z.output<typeof schemas.share>;
 export type ShareList = z.output<typeof schemas.shareList>;
 export type CreatedShare = z.output<typeof schemas.createdShare>;
+export type Exported = z.output<typeof schemas.exported>;
 export type Capabilities = z.output<typeof schemas.capabilities>;
 export type TemplateList = z.output<typeof schemas.templateList>;
 export type Operation = z.output<typeof schemas.operation>;

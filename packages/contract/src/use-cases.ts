@@ -30,6 +30,7 @@ import type {
   CreatedApiKey,
   CreatedOrganisation,
   CreatedShare,
+  Exported,
   Input,
   LimitsAndUsage,
   Operation,
@@ -132,6 +133,9 @@ export interface UseCases {
   createShare(caller: Caller, input: Input<'createShare'>): Promise<Omit<CreatedShare, 'url'>>;
   listShares(caller: Caller, input: Input<'listShares'>): Promise<ShareList>;
   revokeShare(caller: Caller, input: Input<'revokeShare'>): Promise<void>;
+
+  exportSandbox(caller: Caller, input: Input<'exportSandbox'>): Promise<Exported>;
+  importSandbox(caller: Caller, input: Input<'importSandbox'>): Promise<Sandbox>;
 
   pauseSandbox(caller: Caller, input: Input<'pauseSandbox'>): Promise<Sandbox>;
   resumeSandbox(caller: Caller, input: Input<'resumeSandbox'>): Promise<Sandbox>;

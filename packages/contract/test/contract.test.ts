@@ -45,6 +45,8 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   setXattr: { path: 'a', name: 'user.a', value: '' },
   createSchedule: { cron: '0 9 * * MON-FRI', timeZone: 'Europe/Berlin', exec: { command: 'true' } },
   updateSchedule: { cron: '@daily', enabled: false },
+  exportSandbox: { location: 'default', timeline: true },
+  importSandbox: { archive: `prj_0000000000000000/sbx_0000000000000000/${'0'.repeat(64)}`, name: 'a', boot: true },
   createShare: { port: 3000, name: 'a', expiresInMs: 60_000 },
   createProject: { name: 'a' },
   updateOrganisation: { name: 'a' },

@@ -1,7 +1,7 @@
 /** How sandboxes come into being: recorded first, all or none, then started from a point. */
 import { AppError, asAppError, type NodePort, newId, type SandboxId, type SnapshotId } from '@space/core';
 import type { Admission } from './admission.ts';
-import { succeeded } from './conclude.ts';
+import { type Succeeded, succeeded } from './conclude.ts';
 import type { Driver } from './driver.ts';
 import { timingsOf } from './effects.ts';
 import type { GatedCaller } from './gated-caller.ts';
@@ -14,6 +14,16 @@ const PARALLEL_STARTS = 4;
 
 export type Birth = Omit<NewSandbox, 'id' | 'operationId' | 'by' | 'at'>;
 export type Born = { readonly sandbox: RecordedSandbox } | { readonly error: AppError };
+
+/** What makes it run, once it is recorded. When it fails, the sandbox was never there. */
+type Begin = (begun: RecordedSandbox) => Promise<Succeeded<undefined>>;
+
+interface BearOptions {
+  /** Of those that memory was reserved for. */
+  readonly ids?: readonly SandboxId[];
+  /** Left out: from the point that it is forked from, or of its template. */
+  readonly begin?: Begin;
+}
 
 export class Nursery {
   readonly #ports: ControlPorts;
@@ -42,7 +52,11 @@ export class Nursery {
   }
 
   /** Throws when nothing could be recorded; else one result per birth, in order. */
-  async bear(births: readonly Birth[], caller: GatedCaller, ids: readonly SandboxId[] = []): Promise<readonly Born[]> {
+  async bear(
+    births: readonly Birth[],
+    caller: GatedCaller,
+    { ids = [], begin = (begun) => this.#fromPoint(begun) }: BearOptions = {},
+  ): Promise<readonly Born[]> {
     this.#driver.checkOpen();
     if (ids.length === 0) this.#admission.checkNobodyWaits();
     const { records, chance, clock } = this.#ports;
@@ -61,27 +75,29 @@ export class Nursery {
     try {
       await records.addSandboxes(recorded);
       for (const { operationId } of recorded) caller.onOperation?.(operationId);
-      return await mapInParallel(recorded, PARALLEL_STARTS, (newOne) => this.#start(newOne));
+      return await mapInParallel(recorded, PARALLEL_STARTS, (newOne) => this.#start(newOne, begin));
     } finally {
       for (const disown of own) disown();
     }
   }
 
-  async #start({ id }: NewSandbox): Promise<Born> {
+  async #start({ id }: NewSandbox, begin: Begin): Promise<Born> {
     const { records } = this.#ports;
     try {
       const begun = await records.findSandbox(id);
       if (begun?.operation !== 'create') throw new AppError('superseded', `${id} was deleted before it was started.`);
-      const { sandbox } = await this.#driver.performCreate(begun, async () => {
-        const from = begun.forkedFrom?.snapshotId ?? (await this.#readySnapshot(begun));
-        const { epoch, vault, template, size, generation } = begun;
-        const life = await this.#ports.node.start({ vault, sandboxId: id, epoch, from, template, generation, size });
-        return succeeded(undefined, { timings: timingsOf(life) });
-      });
+      const { sandbox } = await this.#driver.performCreate(begun, () => begin(begun));
       return { sandbox };
     } catch (thrown) {
       return { error: asAppError(thrown) };
     }
+  }
+
+  async #fromPoint(begun: RecordedSandbox): Promise<Succeeded<undefined>> {
+    const from = begun.forkedFrom?.snapshotId ?? (await this.#readySnapshot(begun));
+    const { id, epoch, vault, template, size, generation } = begun;
+    const life = await this.#ports.node.start({ vault, sandboxId: id, epoch, from, template, generation, size });
+    return succeeded(undefined, { timings: timingsOf(life) });
   }
 
   async #readySnapshot(begun: RecordedSandbox): Promise<SnapshotId> {

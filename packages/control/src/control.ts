@@ -17,6 +17,7 @@ import {
 import { ActivityLog } from './activity.ts';
 import { Admission } from './admission.ts';
 import { type Identity, identify } from './api-keys.ts';
+import { ArchiveUseCases } from './archive-use-cases.ts';
 import { Audit } from './audit.ts';
 import { Nursery } from './birth.ts';
 import { Checkpoints } from './checkpoints.ts';
@@ -128,6 +129,7 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
   const shares = new Shares(ports, sandboxes, (id) => sharesInUse.revoked(id));
   const portUses = new PortUseCases(machinery, sandboxes, sharesInUse);
   const snapshots = new SnapshotUseCases(machinery, sandboxes, gateway);
+  const archives = new ArchiveUseCases(machinery, sandboxes);
   const events = new EventUseCases(ports);
   const operations = new OperationUseCases(ports);
   const purge = new ProjectPurge(machinery);
@@ -170,6 +172,8 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
     }),
     updateSandbox: (caller, input) => sandboxes.updateSandbox(caller, input),
     deleteSandbox: (caller, input) => sandboxes.deleteSandbox(caller, input),
+    exportSandbox: (caller, input) => archives.exportSandbox(caller, input),
+    importSandbox: (caller, input) => archives.importSandbox(caller, input),
     pauseSandbox: (caller, input) => sandboxes.pauseSandbox(caller, input),
     resumeSandbox: (caller, input) => sandboxes.resumeSandbox(caller, input),
     takeSnapshot: (caller, input) => sandboxes.takeSnapshot(caller, input),

@@ -138,10 +138,10 @@ export class Effects {
     };
   }
 
-  /** The point that children will start from. */
-  forkPoint(): Effect<RecordedSnapshot> {
+  /** The point that children will start from, or that is exported: that of a paused sandbox, or a new one. */
+  presentPoint(cause: 'fork' | 'archive'): Effect<RecordedSnapshot> {
     return {
-      plan: async (seen) => (seen.settled === 'running' ? this.#planTaking(seen, 'fork') : { input: {} }),
+      plan: async (seen) => (seen.settled === 'running' ? this.#planTaking(seen, cause) : { input: {} }),
       run: async (begun, plan) => {
         const point = plan.taking === undefined ? await this.#headOf(begun) : await this.#take(begun, plan.taking);
         return succeeded(point, { changes: { head: point.id }, points: [point] });

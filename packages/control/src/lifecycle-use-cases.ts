@@ -25,7 +25,7 @@ import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { findSandbox, findSnapshot } from './scope.ts';
-import { checkGood, findInTimeline, type PastPoint, type Pins } from './timeline.ts';
+import { findInTimeline, type PastPoint, type Pins, pinned } from './timeline.ts';
 import { viewSandbox, viewSandboxDetail, viewSnapshot } from './views.ts';
 
 const DEFAULT_TEMPLATE = 'base';
@@ -195,7 +195,7 @@ export class LifecycleUseCases {
       forkedFrom: { sandboxId: point.sandboxId, snapshotId: point.id },
     };
     const births = ids.map(() => birth);
-    return this.#nursery.bear(births, caller, ids).finally(() => this.#pins.unpin(point.id));
+    return this.#nursery.bear(births, caller, { ids }).finally(() => this.#pins.unpin(point.id));
   }
 
   /** In the caller's project, by id or name. Throws `not_found`, also for what is deleted. */
@@ -210,22 +210,12 @@ export class LifecycleUseCases {
     caller: GatedCaller,
   ): Promise<RecordedSnapshot> {
     if (from !== undefined) return this.#pinned(() => findInTimeline(this.#ports, source, from));
-    const { result } = await this.#driver.perform(source.id, 'fork', this.#effects.forkPoint(), caller);
+    const { result } = await this.#driver.perform(source.id, 'fork', this.#effects.presentPoint('fork'), caller);
     return this.#pinned(() => findSnapshot(this.#ports.records, source.projectId, present(result).id));
   }
 
-  /** Finds a point, pins it, and looks whether it is still there. */
-  async #pinned(find: () => Promise<RecordedSnapshot>): Promise<RecordedSnapshot> {
-    const { id } = await find();
-    this.#pins.pin(id);
-    try {
-      const still = await find();
-      checkGood(still);
-      return still;
-    } catch (thrown) {
-      this.#pins.unpin(id);
-      throw thrown;
-    }
+  #pinned(find: () => Promise<RecordedSnapshot>): Promise<RecordedSnapshot> {
+    return pinned(this.#pins, find);
   }
 
   async #bearOne(birth: Birth, caller: GatedCaller): Promise<RecordedSandbox> {

@@ -108,9 +108,9 @@ export interface NewSandbox
 
 /**
  * What it was taken for; `rewind`: it holds the state that a rewind left; `rolling`: by the schedule; `checkpoint`: at the end
- * of a command that was marked so.
+ * of a command that was marked so; `archive`: for an export, or it came by an import.
  */
-export type SnapshotCause = 'snapshot' | 'pause' | 'fork' | 'rewind' | 'rolling' | 'checkpoint';
+export type SnapshotCause = 'snapshot' | 'pause' | 'fork' | 'rewind' | 'rolling' | 'checkpoint' | 'archive';
 
 export interface RecordedSnapshot {
   readonly id: SnapshotId;

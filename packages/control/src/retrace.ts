@@ -37,6 +37,7 @@ export class Retracer {
     const operations = await Promise.all(begun.map((one) => this.#ended(one)));
     switch (name) {
       case 'createSandbox':
+      case 'importSandbox':
         return this.#created(operations.findLast(({ kind }) => kind === 'create'));
       case 'forkSandbox':
         return this.#forked(

@@ -94,7 +94,7 @@ export class SnapshotUseCases {
 
   async getCapabilities(_caller: Caller, _input: Input<'getCapabilities'>): Promise<Omit<Capabilities, 'previews'>> {
     const { node } = this.#machinery.ports;
-    const { runtime, accelerator, vmmVersion, jail, limits, memory, vaults } = await node.capabilities();
+    const { runtime, accelerator, vmmVersion, jail, limits, memory, vaults, archives } = await node.capabilities();
     const egress = await egressOf(this.#gateway);
     const withFork = { ...limits, forkCount: { min: 1, max: MAX_FORK_COUNT } };
     const limitsOfVmm = { inForce: [...jail.inForce], missing: [...jail.missing] };
@@ -106,6 +106,7 @@ export class SnapshotUseCases {
       limits: withFork,
       memory,
       vaults: [...vaults],
+      archives: [...archives],
       egress,
     };
   }

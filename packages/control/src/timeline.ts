@@ -21,7 +21,7 @@ import { findSnapshot } from './scope.ts';
 const MAX_INHERITED = 10_000;
 
 /** Throws `snapshot_bad` with the reason. */
-export function checkGood(snapshot: RecordedSnapshot): void {
+function checkGood(snapshot: RecordedSnapshot): void {
   if (snapshot.state === 'good') return;
   throw new AppError('snapshot_bad', snapshot.badReason ?? `The snapshot ${snapshot.id} cannot be restored.`);
 }
@@ -99,6 +99,20 @@ export class Pins {
 
   has(id: SnapshotId): boolean {
     return this.#counts.has(id);
+  }
+}
+
+/** Finds a point, pins it, and looks whether it is still there. */
+export async function pinned(pins: Pins, find: () => Promise<RecordedSnapshot>): Promise<RecordedSnapshot> {
+  const { id } = await find();
+  pins.pin(id);
+  try {
+    const still = await find();
+    checkGood(still);
+    return still;
+  } catch (thrown) {
+    pins.unpin(id);
+    throw thrown;
   }
 }
 

@@ -130,6 +130,24 @@ export const ERRORS = {
     title: 'The snapshot needs something that this node does not have',
     nextStep: 'The message names what is missing; provide it.',
   },
+  archive_damaged: {
+    status: 409,
+    retry: 'never',
+    title: 'The archive is not what was exported',
+    nextStep: 'Nothing of it was kept. Import another archive of the sandbox; the message says what does not match.',
+  },
+  archive_unsupported: {
+    status: 409,
+    retry: 'never',
+    title: 'The archive has a format that this version does not know',
+    nextStep: 'Import it with the version that made it, or a later one.',
+  },
+  archive_unavailable: {
+    status: 503,
+    retry: 'later',
+    title: 'The storage of archives does not do what it was asked',
+    nextStep: 'The message says what failed. Repeat the call: it goes on where it was.',
+  },
   events_lost: {
     status: 410,
     retry: 'never',

@@ -29,6 +29,9 @@ export const ANSWERS: Answers = {
     return {};
   },
 
+  exportSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.exportSandbox(caller, input) }),
+  importSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.importSandbox(caller, input) }),
+
   exec: async (call) => {
     await sendEvents('exec', call, map(call.useCases.exec(call.caller, call.input), toExecWireEvent));
     return 'streamed';

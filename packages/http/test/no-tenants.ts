@@ -41,6 +41,12 @@ export class NoTenants {
   connectPort(): Promise<never> {
     return refuse();
   }
+  exportSandbox(): Promise<never> {
+    return refuse();
+  }
+  importSandbox(): Promise<never> {
+    return refuse();
+  }
   createShare(): Promise<never> {
     return refuse();
   }

@@ -25,6 +25,9 @@ export const NODE_CALLS = {
   points: 'read',
   pointOwner: 'read',
   changed: 'read',
+  exportPoints: 'stream',
+  readArchive: 'read',
+  importPoints: 'abortable',
   inspect: 'read',
   inspectAll: 'read',
   usage: 'read',
@@ -65,6 +68,7 @@ const ID_FIELDS: Readonly<Record<string, IdKind>> = {
   to: 'snapshot',
   from: 'snapshot',
   points: 'snapshot',
+  projectId: 'project',
 };
 const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 const ORDERS: readonly string[] = [
@@ -74,6 +78,8 @@ const ORDERS: readonly string[] = [
   'pause',
   'rewind',
   'destroy',
+  'exportPoints',
+  'importPoints',
 ] satisfies readonly NodeCall[];
 /** Those whose first argument is no sandbox. */
 const OF_A_VAULT: readonly string[] = [
@@ -91,7 +97,8 @@ const OF_MANY: readonly string[] = ['reserveMemory', 'releaseMemory'] satisfies 
 /** Throws `bad_request`. */
 export function checkNodeArgs(method: string, args: readonly unknown[]): void {
   const [first, second] = args;
-  if (ORDERS.includes(method)) checkOrder(first);
+  if (method === 'readArchive') checkSource(first);
+  else if (ORDERS.includes(method)) checkOrder(first);
   else if (OF_MANY.includes(method)) {
     for (const one of Array.isArray(first) ? first : [first]) checkId('sandbox', idOf(one));
   } else if (OF_A_VAULT.includes(method)) {
@@ -102,13 +109,27 @@ export function checkNodeArgs(method: string, args: readonly unknown[]): void {
 
 function checkOrder(order: unknown): void {
   if (typeof order !== 'object' || order === null) throw new AppError('bad_request', 'An order is no object.');
+  if ('archive' in order) checkSource(order);
   for (const [field, value] of Object.entries(order)) {
-    if (field === 'vault' || field === 'template') checkName(field, value);
+    if (field === 'vault' || field === 'template' || field === 'location') checkName(field, value);
     const kind = Object.hasOwn(ID_FIELDS, field) ? ID_FIELDS[field] : undefined;
     if (kind === undefined || (field === 'keepAs' && value === null) || (field === 'from' && value === 'crashed'))
       continue;
     for (const id of field === 'points' && Array.isArray(value) ? value : [value]) checkId(kind, id);
   }
+}
+
+/** What the two texts are is for the node to say: it knows the places, and reads no path out of the name. */
+function checkSource(source: unknown): void {
+  const texts = typeof source === 'object' && source !== null ? source : {};
+  if (
+    'location' in texts &&
+    typeof texts.location === 'string' &&
+    'archive' in texts &&
+    typeof texts.archive === 'string'
+  )
+    return;
+  throw new AppError('bad_request', 'An archive has a place and a name.');
 }
 
 function idOf(one: unknown): unknown {

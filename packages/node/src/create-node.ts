@@ -1,5 +1,6 @@
 /** Composes the node from its ports. Each order is one function in `orders.ts`; guest calls go straight to the life. */
 import type {
+  Archive,
   Chance,
   Clock,
   LifeEnd,
@@ -19,6 +20,7 @@ import { Ledger } from './ledger.ts';
 import type { ConnectGuest, Life } from './life.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { createOrders, type NodeState } from './orders.ts';
+import { createPassage } from './passage.ts';
 import { Pool, type PoolOptions } from './pool.ts';
 import { ReadySnapshots, type TemplateSource } from './ready.ts';
 import { recoverLives } from './recover.ts';
@@ -35,6 +37,8 @@ export interface NodeOptions {
   readonly templates: readonly TemplateSource[];
   readonly clock: Clock;
   readonly chance: Chance;
+  /** Where archives go to and come from, by name. */
+  readonly archives: ReadonlyMap<string, Archive>;
   /** Memory that VMs may take in all, MiB. */
   readonly memoryMib: number;
   readonly pool: PoolOptions;
@@ -105,8 +109,12 @@ export function createNode(options: NodeOptions): Node {
     },
   };
 
+  const stop = new AbortController();
+  const passage = createPassage(state, { archives: options.archives, limits: options.limits, stop: stop.signal });
+
   return {
     ...createOrders(state),
+    ...passage,
     ...guestCalls((sandboxId) => usableLife(state, sandboxId)),
     templates: async () => ready.status(),
     async ensureReady(vault, template, size) {
@@ -149,6 +157,7 @@ export function createNode(options: NodeOptions): Node {
             ...(await vault.space()),
           })),
         ),
+        archives: [...options.archives.keys()],
       };
     },
     async open() {
@@ -164,6 +173,7 @@ export function createNode(options: NodeOptions): Node {
       for (const vault of options.vaults) await ready.load(vault);
     },
     async release() {
+      stop.abort(closing());
       spaceWatch.close();
       await pool.close();
       await Promise.all([...lives.values()].map((life) => life.release()));
@@ -171,6 +181,7 @@ export function createNode(options: NodeOptions): Node {
       await options.runtime.close();
     },
     async close() {
+      stop.abort(closing());
       spaceWatch.close();
       await pool.close();
       await Promise.all([...lives.values()].map((life) => life.end('the node was closed')));
@@ -178,6 +189,10 @@ export function createNode(options: NodeOptions): Node {
       for (const vault of options.vaults) await vault.close();
     },
   };
+}
+
+function closing(): AppError {
+  return new AppError('unavailable', 'The node is being closed.');
 }
 
 function usableLife(state: NodeState, sandboxId: SandboxId): Life {

@@ -193,13 +193,18 @@ const MUST_MATCH = [
   'accelerator',
 ] as const satisfies (keyof MachineFacts)[];
 
-/** Throws `snapshot_unfit` naming what is not there. */
-function checkFit(needed: MachineFacts, { machines }: Runtime): void {
+/** Which of the needs is not met: of the machine here that comes nearest. */
+export function unmetNeed(needed: MachineFacts, { machines }: Runtime): (typeof MUST_MATCH)[number] | undefined {
   const differs = machines.map((offered) => MUST_MATCH.filter((key) => needed[key] !== offered[key]));
-  if (differs.some((keys) => keys.length === 0)) return;
-  // Of what comes nearest.
-  const [need = 'vmmBuild'] = differs.toSorted((a, b) => a.length - b.length)[0] ?? [];
-  const offered = [...new Set(machines.map((machine) => machine[need]))].join('", "');
+  if (differs.some((keys) => keys.length === 0)) return undefined;
+  return differs.toSorted((a, b) => a.length - b.length)[0]?.[0] ?? 'vmmBuild';
+}
+
+/** Throws `snapshot_unfit` naming what is not there. */
+function checkFit(needed: MachineFacts, runtime: Runtime): void {
+  const need = unmetNeed(needed, runtime);
+  if (need === undefined) return;
+  const offered = [...new Set(runtime.machines.map((machine) => machine[need]))].join('", "');
   throw new AppError('snapshot_unfit', {
     detail: `The snapshot needs ${need} "${needed[need]}"; this node has "${offered}".`,
     facts: { need, needed: needed[need], offered },

@@ -12,18 +12,25 @@ import {
   type SandboxId,
   SIZE_LIMITS,
   type Size,
+  type SizeLimits,
   type SnapshotId,
   type SnapshotKind,
   type VaultSpace,
 } from '@space/core';
 import { connectNode, type RemoteNode, type Service, serveNode } from '@space/link';
 import { createNode, type Node, type PoolOptions } from '@space/node';
-import { connectFakeGuest, FakeRuntime, FakeVault, Faults, realClock, seededChance } from '@space/testkit';
+import { connectFakeGuest, FakeArchive, FakeRuntime, FakeVault, Faults, realClock, seededChance } from '@space/testkit';
 
 /** Thousands of small files are made here; on a disk that others use each of them waits. */
 const IN_MEMORY = '/dev/shm';
 /** The fake vault copies whole files, and the matrices make thousands of them: a few of its blocks are enough. */
 const TINY: Size = { vcpus: 1, memoryMib: 1 / 16, diskMib: 1 / 16 };
+/** An archive takes no size that cannot be had. */
+const LIMITS: SizeLimits = {
+  ...SIZE_LIMITS,
+  memoryMib: { min: 1, max: 4, step: 1 },
+  diskMib: { min: 1, max: 4, step: 1 },
+};
 
 export const WORLD_KINDS = (['in_place', 'written'] as const).flatMap((memory) =>
   (['itself', 'over the link'] as const).map((reached) => ({ memory, reached })),
@@ -60,11 +67,13 @@ export async function makeWorld(
   { memory, reached }: WorldKind,
   memoryMib = 100_000,
   pool: PoolOptions = { memoryMib: 0 },
+  size = TINY,
 ): Promise<World> {
   const folder = await mkdtemp(join(existsSync(IN_MEMORY) ? IN_MEMORY : tmpdir(), 'space-node-'));
   const image = join(folder, 'base.img');
   await writeFile(image, '{}');
   const faults = new Faults();
+  const archive = new FakeArchive(faults);
   const chance = seededChance(7);
   const runtime = new FakeRuntime(memory, faults);
   const socketPath = join(folder, 'link');
@@ -84,8 +93,9 @@ export async function makeWorld(
       clock: realClock(),
       chance,
       memoryMib,
+      archives: new Map([['default', archive]]),
       pool,
-      limits: SIZE_LIMITS,
+      limits: LIMITS,
       facts: {
         runtime: 'fake',
         accelerator: { name: 'tcg', reason: 'a fake', remedy: null },
@@ -114,14 +124,14 @@ export async function makeWorld(
     runtime,
     chance,
     epoch: () => ++epoch,
-    ready: () => world.node.ensureReady(vault, 'base', TINY),
+    ready: () => world.node.ensureReady(vault, 'base', size),
     async create() {
       const sandboxId = newId('sandbox', chance);
       await world.start(sandboxId, await world.ready());
       return sandboxId;
     },
     async start(sandboxId, from, generation = 1) {
-      await world.node.start({ ...order(sandboxId), from, template: 'base', generation, size: TINY });
+      await world.node.start({ ...order(sandboxId), from, template: 'base', generation, size });
     },
     async snapshot(sandboxId, kind = 'memory') {
       const snapshotId = newId('snapshot', chance);

@@ -76,9 +76,12 @@ export {
 export type { CreatedShare, Ports, Share, ShareOptions } from './ports.ts';
 export {
   type CreateOptions,
+  type Exported,
+  type ExportOptions,
   ForkError,
   type ForkOptions,
   type IdlePolicy,
+  type ImportOptions,
   type ListOptions,
   type PastTime,
   type RewindOptions,

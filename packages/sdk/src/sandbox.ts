@@ -1,5 +1,6 @@
 /** A sandbox, as a program holds it: a name for something that lives on the server, with what was last known of it. */
 import type {
+  Exported,
   ForkResults,
   ProcessList,
   Rewound,
@@ -36,7 +37,7 @@ import { Ports } from './ports.ts';
 import { Schedules } from './schedules.ts';
 import { type CallOptions, type ConnectionOptions, Transport, withoutConnection } from './transport.ts';
 
-export type { SandboxFields, SandboxMetrics, Snapshot };
+export type { Exported, SandboxFields, SandboxMetrics, Snapshot };
 
 /** A time: it means the newest snapshot that was taken at or before it. */
 export type PastTime = { readonly at: Date | string } | { readonly agoMs: number };
@@ -110,6 +111,28 @@ export interface RewindOptions extends CallOptions {
   readonly keepPresent?: boolean;
 }
 
+export interface ExportOptions extends CallOptions {
+  /** A place for archives that the platform has; default `default`. */
+  readonly location?: string;
+  /** One of its own snapshots; default: its present. */
+  readonly snapshot?: Snapshot | string;
+  /** All of its snapshots up to that one; default false. */
+  readonly timeline?: boolean;
+  /** An earlier archive of it, in the same place. */
+  readonly base?: string;
+}
+
+export interface ImportOptions extends ConnectionOptions, CallOptions {
+  /** Where the archive lies; default `default`. */
+  readonly location?: string;
+  readonly name?: string;
+  /** An archive holds no environment and no labels. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly metadata?: Readonly<Record<string, string>>;
+  /** The disk alone, booted; default false. */
+  readonly boot?: boolean;
+}
+
 /** Some children of a fork could not be made. Those that were made run, and are in `sandboxes`. */
 export class ForkError extends AggregateError {
   override readonly name = 'ForkError';
@@ -155,6 +178,22 @@ export class Sandbox implements AsyncDisposable {
     const json = { template, snapshot: referenceOf(snapshot), name, size, env, metadata, idle, wakeAt, snapshots };
     const fields = await transport.json<SandboxFields>({ method: 'POST', path: '/v1/sandboxes', json, signal });
     return new Sandbox(transport, fields);
+  }
+
+  /**
+   * Makes a sandbox from an archive, as `export` has named it; it runs when this returns. It is a copy, with an id and an
+   * identity of its own. All that is read is checked against the digests that hang on the name.
+   *
+   * Errors: `archive_damaged`, `archive_unsupported`, `archive_unavailable`, `not_found`; `snapshot_unfit` when its memory
+   * needs what is not there: then `boot: true` takes its disk alone.
+   */
+  static async import(archive: string, options: ImportOptions = {}): Promise<Sandbox> {
+    const { location, name, env, metadata, boot, signal, ...unknown } = withoutConnection(options);
+    refuseUnknown(unknown);
+    const transport = new Transport(options);
+    const json = { archive, location, name, env, metadata, boot };
+    const call = { method: 'POST', path: '/v1/sandboxes/import', json, signal } as const;
+    return new Sandbox(transport, await transport.json<SandboxFields>(call));
   }
 
   /** The sandbox of that id or name. It is not woken. Throws `not_found`. */
@@ -315,6 +354,17 @@ export class Sandbox implements AsyncDisposable {
     const { sandbox, kept } = await this.#transport.json<Rewound>(call);
     this.#fields = sandbox;
     return kept;
+  }
+
+  /**
+   * Brings it into an archive, durable when this returns: its present (a snapshot is taken when it runs), a `snapshot` of it,
+   * or its whole `timeline` up to that. It goes on meanwhile. Give the archive before as `base`: what is in that one is not
+   * read again. An export that broke off is done again, and goes on where it was.
+   */
+  async export({ location, snapshot, timeline, base, signal, ...unknown }: ExportOptions = {}): Promise<Exported> {
+    refuseUnknown(unknown);
+    const json = { location, snapshot: referenceOf(snapshot), timeline, base };
+    return this.#transport.json({ method: 'POST', path: `${this.#path}/export`, json, signal });
   }
 
   /** Changes when it is paused as idle, woken or snapshotted. */

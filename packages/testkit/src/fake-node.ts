@@ -11,11 +11,15 @@
  */
 import {
   AppError,
+  type ArchiveSource,
+  type ArchiveSummary,
   type CaptureOrder,
   type Changed,
   DEFAULT_SIZE,
   DEFAULT_VAULT,
   type DestroyOrder,
+  type ExportEvent,
+  type ExportOrder,
   type FileAttributes,
   type FileMove,
   type FilePath,
@@ -25,6 +29,7 @@ import {
   type GuestBytes,
   type GuestCommand,
   type GuestProcess,
+  type ImportOrder,
   type InspectedSandbox,
   type LifeEnd,
   type LifeId,
@@ -56,6 +61,7 @@ import {
   type Xattr,
 } from '@space/core';
 import type { FakeFiles } from './fake-files.ts';
+import { checkLocation, FAKE_ARCHIVES, FakeNodeArchives } from './fake-node-archives.ts';
 import { FakeGuestState, FakeProcesses } from './fake-node-guest.ts';
 import { FakePorts } from './fake-ports.ts';
 import type { FakePrograms } from './fake-shell.ts';
@@ -99,6 +105,8 @@ const UNCHANGED: Changed = { diskBytes: 0, memoryBytes: 0 };
 
 export class FakeNode implements NodePort {
   readonly faults = new Faults();
+  /** What it exports to and imports from; a test may give several nodes the same. */
+  archives = new FakeNodeArchives();
   /** How long user processes stand still for a point. */
   frozenMs = 2.05;
   /** What the vault can still take. */
@@ -204,6 +212,7 @@ export class FakeNode implements NodePort {
       memory: { totalMib: this.memoryMib, promisedMib: this.#promisedMib() },
       pool: NO_POOL,
       vaults: [{ name: 'default', totalBytes: 2 ** 33, availableBytes: this.availableBytes, encrypted: false }],
+      archives: [FAKE_ARCHIVES],
     };
   }
 
@@ -330,6 +339,39 @@ export class FakeNode implements NodePort {
 
   async pointOwner(_vault: VaultName, snapshotId: SnapshotId): Promise<SandboxId | null> {
     return this.#point(snapshotId).owner;
+  }
+
+  async *exportPoints(order: ExportOrder, signal?: AbortSignal): AsyncGenerator<ExportEvent, void> {
+    checkLocation(order.location);
+    for (const [at] of order.points.entries()) {
+      await this.faults.at('exportPoints');
+      signal?.throwIfAborted();
+      yield { kind: 'progress', donePoints: at + 1, readBytes: 10 * (at + 1), sentBytes: at + 1 };
+    }
+    const points = order.points.map((id) => ({ ...this.#point(id), id }));
+    yield this.archives.write(order, points);
+    await this.faults.at('exportPoints done');
+  }
+
+  async readArchive(source: ArchiveSource): Promise<ArchiveSummary> {
+    await this.faults.at('readArchive');
+    return this.archives.summary(source);
+  }
+
+  async importPoints(order: ImportOrder): Promise<void> {
+    this.#announce(order);
+    const { points } = this.archives.read(order);
+    const names = new Map(points.map(({ id }, at) => [id, order.points[at]]));
+    for (const { id, guest, parent } of points) {
+      await this.faults.at('importPoints');
+      this.#checkEpoch(order);
+      const name = names.get(id);
+      if (name === undefined) throw new AppError('bad_request', 'A point has no name.');
+      const parentHere = (parent === null ? undefined : names.get(parent)) ?? null;
+      const brought = order.disksOnly ? guest.rebooted() : guest.copy();
+      this.#points.set(name, { guest: brought, parent: parentHere, owner: order.sandboxId });
+    }
+    await this.faults.at('importPoints done');
   }
 
   async changed(sandboxId: SandboxId): Promise<Changed | null> {

@@ -69,8 +69,8 @@ export class FakeRuntime implements Runtime {
     if (Buffer.from(deviceState).toString() !== deviceStateOf(machine)) {
       throw new AppError('restore_failed', 'The device state is not one of this build.');
     }
-    const state = JSON.parse(this.storage.read(spec.files.memory).toString()) as MachineState;
-    return this.#launch(spec, state, false, machine);
+    const text = this.storage.read(spec.files.memory).toString().replaceAll('\0', '');
+    return this.#launch(spec, JSON.parse(text) as MachineState, false, machine);
   }
 
   async survivors(): Promise<readonly VmRecord[]> {

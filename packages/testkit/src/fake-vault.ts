@@ -7,15 +7,20 @@ import { join } from 'node:path';
 import {
   AppError,
   type Changed,
+  type IncomingPoint,
   type LifeFiles,
   type LifeId,
   type LifeSource,
+  PIECE,
+  type PointContent,
+  type PointDraft,
   type PointManifest,
   type ReadPoint,
   type SandboxId,
   type SandboxRecord,
   type SnapshotId,
   type Vault,
+  type VaultFile,
   type VaultName,
   type VaultSpace,
 } from '@space/core';
@@ -190,6 +195,58 @@ export class FakeVault implements Vault {
     this.storage.remove(this.#path('points', snapshotId));
   }
 
+  async openPoint(snapshotId: SnapshotId): Promise<PointContent> {
+    await this.readPoint(snapshotId);
+    const path = (of: SnapshotId, file: VaultFile) => this.#path('points', of, FILES[file]);
+    const { storage, faults } = this;
+    return {
+      async survey(file, pieceBytes, base) {
+        await faults.at('vault.survey');
+        const known = base !== null && storage.has(path(base, file));
+        const before = known ? storage.read(path(base, file)) : null;
+        return surveyOf(storage.read(path(snapshotId, file)), before, pieceBytes);
+      },
+      async read(file, offset, length) {
+        await faults.at('vault.read');
+        return padded(storage.read(path(snapshotId, file)).subarray(offset), length);
+      },
+      [Symbol.asyncDispose]: async () => undefined,
+    };
+  }
+
+  async receive(incoming: IncomingPoint, fill: (draft: PointDraft) => Promise<void>): Promise<void> {
+    const { snapshotId, size, like, writtenBytes } = incoming;
+    await this.faults.at('vault.receive');
+    if (writtenBytes > this.free.availableBytes) throw new AppError('insufficient_space', 'The fake has no such room.');
+    const files = {
+      disk: this.#startedLike(like, 'disk', size.diskMib * 2 ** 20),
+      memory: this.#startedLike(like, 'memory', size.memoryMib * 2 ** 20),
+    };
+    const write = (file: VaultFile, offset: number, bytes: Uint8Array) => {
+      if (offset < 0 || offset + bytes.length > files[file].length) throw new RangeError('outside of the file');
+      files[file].set(bytes, offset);
+    };
+    await fill({
+      write: async (file, offset, bytes) => {
+        await this.faults.at('vault.write');
+        write(file, offset, bytes);
+      },
+      clear: async (file, offset, length) => write(file, offset, Buffer.alloc(length)),
+    });
+    const staged = this.#path('staging', snapshotId);
+    this.storage.remove(staged);
+    this.storage.makeFolder(staged);
+    for (const file of ['disk', 'memory'] as const) this.storage.write(join(staged, FILES[file]), files[file]);
+  }
+
+  #startedLike(like: SnapshotId | null, file: VaultFile, sizeBytes: number): Buffer {
+    if (like === null) return Buffer.alloc(sizeBytes);
+    const path = this.#path('points', like, FILES[file]);
+    // One of kind `disk` has no memory to share.
+    if (file === 'memory' && !this.storage.has(path)) return Buffer.alloc(sizeBytes);
+    return padded(this.storage.read(path), sizeBytes);
+  }
+
   async sandboxes(): Promise<readonly SandboxRecord[]> {
     const names = this.storage.list(this.#path('sandboxes'));
     return names.map(
@@ -226,6 +283,24 @@ export class FakeVault implements Vault {
   #path(...parts: string[]): string {
     return join(this.#folder, ...parts);
   }
+}
+
+const FILES = { disk: 'disk.img', memory: 'memory' } as const satisfies Record<VaultFile, string>;
+
+function surveyOf(now: Buffer, before: Buffer | null, pieceBytes: number): Uint8Array {
+  const states = new Uint8Array(Math.ceil(now.length / pieceBytes));
+  const piece = (of: Buffer, index: number) => of.subarray(index * pieceBytes, (index + 1) * pieceBytes);
+  for (const index of states.keys()) {
+    const bytes = piece(now, index);
+    if (before !== null && piece(before, index).equals(bytes)) states[index] = PIECE.same;
+    else states[index] = bytes.some((byte) => byte !== 0) ? PIECE.data : PIECE.hole;
+  }
+  return states;
+}
+
+/** What a fake machine has written may be shorter than its file should be: the rest is empty. */
+function padded(bytes: Buffer, length: number): Buffer {
+  return Buffer.concat([bytes.subarray(0, length)], length);
 }
 
 const BLOCK_BYTES = 4096;

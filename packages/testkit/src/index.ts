@@ -1,3 +1,4 @@
+export * from './fake-archive.ts';
 export * from './fake-files.ts';
 export * from './fake-guest.ts';
 export * from './fake-machine.ts';

@@ -11,6 +11,7 @@ import {
   kindOf,
   type LifeId,
   newId,
+  PIECE,
   type PointManifest,
   type SandboxRecord,
   type SnapshotId,
@@ -125,6 +126,7 @@ export function vaultSuite(name: string, makeVault: () => Promise<VaultUnderTest
     pointCases(() => vault);
     diskPointCases(() => vault);
     forkCases(() => vault);
+    passageCases(() => vault);
     reopenCases(
       () => vault,
       () => world.reopen(),
@@ -210,6 +212,19 @@ function lifeCases(vaultOf: () => Vault): void {
     expect(await readLife(vault, lifeId, 'disk', 4)).toBe('kept');
     expect(await readFile(vault.lifeFiles(lifeId).memory)).toEqual(Buffer.alloc(SIZE.memoryMib * MIB));
     expect(await readLife(vault, crashed, 'memory', 4)).toBe('lost');
+  });
+
+  it('boots from the disk of a point, with empty memory', async () => {
+    const vault = vaultOf();
+    const source = await bootLife(vault);
+    await writeLife(vault, source, 'disk', 'kept');
+    await writeLife(vault, source, 'memory', 'lost');
+    const from = { kind: 'disk', snapshotId: await takePoint(vault, source), memoryBytes: 1024 * 1024 } as const;
+    const lifeId = newLife();
+    await vault.createLife(lifeId, from);
+    expect(await readLife(vault, lifeId, 'disk', 4)).toBe('kept');
+    expect(await readFile(vault.lifeFiles(lifeId).memory)).toEqual(Buffer.alloc(1024 * 1024));
+    expect(await codeOf(vault.createLife(newLife(), { ...from, snapshotId: newSnapshot() }))).toBe('snapshot_bad');
   });
 
   it('deletes a life, and again', async () => {
@@ -426,5 +441,94 @@ function reopenCases(vaultOf: () => Vault, reopen: () => Promise<Vault>): void {
     await vault.deleteSandbox(sandboxId);
     await vault.deleteSandbox(sandboxId);
     expect(await vault.sandboxes()).toEqual([]);
+  });
+}
+
+const PIECE_BYTES = 256 * 1024;
+
+function passageCases(vaultOf: () => Vault): void {
+  it('says of each piece of a point whether it is a hole, as in the base, or to be read; and reads it', async () => {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    await writeLife(vault, lifeId, 'memory', 'x'.repeat(PIECE_BYTES + 1));
+    const base = await takePoint(vault, lifeId);
+    await writeLife(vault, lifeId, 'memory', 'y'.repeat(4096));
+    const snapshotId = await takePoint(vault, lifeId);
+    await using content = await vault.openPoint(snapshotId);
+    const { hole, same, data } = PIECE;
+    const rest = Array(6).fill(hole);
+    expect([...(await content.survey('memory', PIECE_BYTES, null))]).toEqual([data, data, ...rest]);
+    const [first, second, ...others] = await content.survey('memory', PIECE_BYTES, base);
+    expect([first, second]).toEqual([data, same]);
+    // A hole of both is the one or the other.
+    expect(others.every((state) => state === hole || state === same)).toBe(true);
+    expect(await content.survey('disk', PIECE_BYTES, base)).not.toContain(data);
+    expect(await content.survey('disk', PIECE_BYTES, newSnapshot())).toContain(data);
+    expect(Buffer.from(await content.read('memory', 4090, 10)).toString()).toBe('yyyyyyxxxx');
+    expect(await content.read('memory', SIZE.memoryMib * MIB - 4, 4)).toEqual(Buffer.alloc(4));
+  });
+
+  it('opens no point that does not verify', async () => {
+    expect(await codeOf(vaultOf().openPoint(newSnapshot()))).toBe('snapshot_bad');
+  });
+
+  it('receives a point: what is not written is empty, and a life starts from it', async () => {
+    const vault = vaultOf();
+    const snapshotId = newSnapshot();
+    await vault.receive({ snapshotId, size: SIZE, like: null, writtenBytes: 20 }, async (draft) => {
+      await draft.write('memory', 100, Buffer.from('from afar'));
+      await draft.write('disk', SIZE.diskMib * MIB - 3, Buffer.from('end'));
+    });
+    expect(await vault.points()).toEqual([]);
+    await vault.commit(manifestFor(snapshotId), DEVICE_STATE);
+    expect(await vault.points()).toEqual([snapshotId]);
+    const lifeId = await fork(vault, snapshotId);
+    expect((await readLife(vault, lifeId, 'memory', 120)).replaceAll('\0', '')).toBe('from afar');
+    expect((await readFile(vault.lifeFiles(lifeId).disk)).subarray(-4).toString()).toBe('\0end');
+  });
+
+  it('receives a point that is like another, and changes nothing of that', async () => {
+    const vault = vaultOf();
+    const source = await bootLife(vault);
+    await writeLife(vault, source, 'memory', 'a'.repeat(2 * PIECE_BYTES));
+    const like = await takePoint(vault, source);
+    const snapshotId = newSnapshot();
+    await vault.receive({ snapshotId, size: SIZE, like, writtenBytes: 1 }, async (draft) => {
+      await draft.write('memory', 1, Buffer.from('b'));
+      await draft.clear('memory', PIECE_BYTES, PIECE_BYTES);
+    });
+    await vault.commit(manifestFor(snapshotId), DEVICE_STATE);
+    const received = await readFile(vault.lifeFiles(await fork(vault, snapshotId)).memory);
+    expect(received.toString('utf8', 0, 3)).toBe('aba');
+    expect(received.toString('utf8', PIECE_BYTES - 1, PIECE_BYTES + 1)).toBe('a\0');
+    expect(received.subarray(PIECE_BYTES).every((byte) => byte === 0)).toBe(true);
+    expect(await readLife(vault, await fork(vault, snapshotId), 'disk', IMAGE_TEXT.length)).toBe(IMAGE_TEXT);
+    expect(await readLife(vault, await fork(vault, like), 'memory', 3)).toBe('aaa');
+  });
+
+  it('stages nothing of a point that did not come whole, and takes it then', async () => {
+    const vault = vaultOf();
+    const incoming = { snapshotId: newSnapshot(), size: SIZE, like: null, writtenBytes: 10 };
+    const broken = vault.receive(incoming, async (draft) => {
+      await draft.write('memory', 0, Buffer.from('half'));
+      throw new Error('the line was cut');
+    });
+    await expect(broken).rejects.toThrow('the line was cut');
+    await expect(vault.commit(manifestFor(incoming.snapshotId), DEVICE_STATE)).rejects.toThrow();
+    const outside = vault.receive(incoming, (draft) =>
+      draft.write('memory', SIZE.memoryMib * MIB - 1, Buffer.from('ab')),
+    );
+    await expect(outside).rejects.toThrow(RangeError);
+    const baseless = vault.receive({ ...incoming, like: newSnapshot() }, async () => undefined);
+    await expect(baseless).rejects.toThrow();
+    await vault.receive(incoming, (draft) => draft.write('memory', 0, Buffer.from('whole')));
+    await vault.commit(manifestFor(incoming.snapshotId), DEVICE_STATE);
+    expect(await readLife(vault, await fork(vault, incoming.snapshotId), 'memory', 5)).toBe('whole');
+  });
+
+  it('refuses a point that it has no room for', async () => {
+    const vault = vaultOf();
+    const incoming = { snapshotId: newSnapshot(), size: SIZE, like: null, writtenBytes: 2 ** 50 };
+    expect(await codeOf(vault.receive(incoming, async () => undefined))).toBe('insufficient_space');
   });
 }

@@ -16,8 +16,8 @@ const EXTENT_PLACE_OFFSET = 8;
 const EXTENT_LENGTH_OFFSET = 16;
 const EXTENT_FLAGS_OFFSET = 40;
 const LAST = 0x1;
-/** Not known, not written yet, or inside of the metadata: then the place says nothing. */
-const PLACELESS = 0x2 | 0x4 | 0x200;
+/** Not known, not written yet, packed, or inside of the metadata: then the place says nothing. */
+const PLACELESS = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400;
 /** Allocated and never written. */
 const UNWRITTEN = 0x800;
 const SHARED = 0x2000;

@@ -12,6 +12,7 @@ const libc = koffi.load('libc.so.6');
 const ioctlFunction = libc.func('int ioctl(int fd, unsigned long request, void *argument)');
 const syncRangeFunction = libc.func('int sync_file_range(int fd, long offset, long length, unsigned int flags)');
 const preadv2Function = libc.func('long preadv2(int fd, const uint8_t *parts, int count, long offset, int flags)');
+const fallocateFunction = libc.func('int fallocate(int fd, int mode, long offset, long length)');
 const fadviseFunction = libc.func('int posix_fadvise(int fd, long offset, long length, int advice)');
 const flockFunction = libc.func('int flock(int fd, int operation)');
 
@@ -68,6 +69,13 @@ const WAIT_WRITE_WAIT = 1 | 2 | 4;
 /** Writes out the file's dirty pages. Durable they are only with the next commit of the file system. */
 export function writeOut(fd: number, path: string): Promise<void> {
   return callAsync(syncRangeFunction, 'sync_file_range', path, [fd, 0, 0, WAIT_WRITE_WAIT]);
+}
+
+const KEEP_SIZE_AND_PUNCH = 1 | 2;
+
+/** The part of the file reads as zeros, and takes no room. */
+export function punchHole(fd: number, offset: number, length: number): Promise<void> {
+  return callAsync(fallocateFunction, 'fallocate', `descriptor ${fd}`, [fd, KEEP_SIZE_AND_PUNCH, offset, length]);
 }
 
 const ONLY_IF_CACHED = 8;

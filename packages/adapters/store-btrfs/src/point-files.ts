@@ -7,11 +7,10 @@
 import { createHash } from 'node:crypto';
 import { readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError, kindOf, type PointManifest, type ReadPoint } from '@space/core';
+import { AppError, kindOf, type PointManifest, parseManifest, type ReadPoint } from '@space/core';
 import { writeSynced } from './durable.ts';
 import { errnoOf } from './failures.ts';
 import { DEVICE_STATE, DISK, MANIFEST, MEMORY } from './layout.ts';
-import { parseManifest } from './manifest-file.ts';
 import type { ReadThrough } from './read-through.ts';
 import type { StepHook } from './steps.ts';
 

@@ -10,11 +10,15 @@ import {
   AppError,
   type Changed,
   type IdKind,
+  type IncomingPoint,
   type LifeFiles,
   type LifeId,
   type LifeSource,
+  type PointContent,
+  type PointDraft,
   type PointManifest,
   parseId,
+  parseRecord,
   type ReadPoint,
   type SandboxId,
   type SandboxRecord,
@@ -34,9 +38,9 @@ import { allocatedBytes, copyImage } from './images.ts';
 import { SLOW_LANE } from './lane.ts';
 import { DISK, type Folder, type Layout, MEMORY } from './layout.ts';
 import { makeLife, memoryBytesOf } from './life-files.ts';
-import { parseRecord } from './manifest-file.ts';
 import { OpenGate } from './open-gate.ts';
 import { ownBytes } from './own-bytes.ts';
+import { openContent, receiveContent } from './point-content.ts';
 import { checkPointFiles, readPointFiles, writePointFiles } from './point-files.ts';
 import { ReadThrough } from './read-through.ts';
 import { reclaim, SpaceReserve } from './space.ts';
@@ -223,6 +227,26 @@ export class BtrfsVault implements Vault {
     return this.#run(`deleting the snapshot ${snapshotId}`, () =>
       this.#delete(() => removeSealed(this.#layout, 'points', snapshotId)),
     );
+  }
+
+  openPoint(snapshotId: SnapshotId): Promise<PointContent> {
+    return this.#run(`opening the snapshot ${snapshotId}`, async () => {
+      await readPointFiles(this.#layout.place('points', snapshotId), snapshotId);
+      const content = await openContent(this.#layout, snapshotId);
+      return {
+        survey: (...args) => this.#run(`looking at ${snapshotId}`, () => content.survey(...args)),
+        read: (...args) => this.#run(`reading ${snapshotId}`, () => content.read(...args)),
+        [Symbol.asyncDispose]: () => content[Symbol.asyncDispose](),
+      };
+    });
+  }
+
+  receive(incoming: IncomingPoint, fill: (draft: PointDraft) => Promise<void>): Promise<void> {
+    const doing = `receiving the snapshot ${incoming.snapshotId}`;
+    return this.#run(doing, async () => {
+      await this.#reserve.require(doing, incoming.writtenBytes);
+      await receiveContent(this.#layout, incoming, fill, () => this.#reserve.require(doing));
+    });
   }
 
   sandboxes(): Promise<readonly SandboxRecord[]> {

@@ -34,6 +34,7 @@ export const capabilities = z
     vaults: z.array(
       z.strictObject({ name: z.string(), totalBytes: bytes, availableBytes: bytes, encrypted: z.boolean() }),
     ),
+    archives: z.array(z.string()).meta({ description: 'Places that archives can go to and come from.' }),
     egress: z
       .strictObject({ available: z.boolean(), reason: z.string(), remedy: z.string().nullable() })
       .meta({ description: 'Whether connections can leave sandboxes, and why or why not.' }),

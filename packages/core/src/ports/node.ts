@@ -4,7 +4,7 @@
  * seen (`superseded`), checked again before every effect.
  */
 import type { Changed } from '../cadence.ts';
-import type { LifeId, ProcessId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
+import type { LifeId, ProcessId, ProjectId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
 import type { Real } from '../lifecycle.ts';
 import type { SnapshotKind } from '../manifest.ts';
 import type { Size, SizeLimits } from '../size.ts';
@@ -67,6 +67,19 @@ export interface NodePort extends NodeFiles {
    */
   changed(sandboxId: SandboxId): Promise<Changed | null>;
 
+  /**
+   * Brings points of a sandbox into an archive. It may run, and is not held up; the points must not be deleted meanwhile. One
+   * that broke off is given again, and goes on. Throws `snapshot_bad`, `archive_unavailable`.
+   */
+  exportPoints(order: ExportOrder, signal?: AbortSignal): AsyncIterable<ExportEvent>;
+  /** What an archive holds. Throws `not_found`, `archive_damaged`, `archive_unsupported`, `archive_unavailable`, `size_impossible`. */
+  readArchive(source: ArchiveSource): Promise<ArchiveSummary>;
+  /**
+   * Brings the points of an archive into a vault, as those of a sandbox that does not exist yet. One that broke off is given
+   * again, and goes on. Throws as `readArchive`, and `insufficient_space`.
+   */
+  importPoints(order: ImportOrder, signal?: AbortSignal): Promise<void>;
+
   /** What is real, once no order on the sandbox is under way. */
   inspect(sandboxId: SandboxId): Promise<InspectedSandbox>;
   /** Every sandbox that the node holds. */
@@ -115,6 +128,66 @@ export interface StartOrder extends Order {
   readonly template: string;
   readonly generation: number;
   readonly size: Size;
+}
+
+export interface ArchiveSource {
+  /** One of `NodeCapabilities.archives`. */
+  readonly location: string;
+  /** As `formatArchiveRef` writes it. */
+  readonly archive: string;
+}
+
+export interface ExportOrder {
+  readonly vault: VaultName;
+  readonly sandboxId: SandboxId;
+  readonly location: string;
+  /** Whose archives it lies among. */
+  readonly projectId: ProjectId;
+  readonly template: string;
+  /** A point after those that it grew from; the last is the one that an import goes on from. */
+  readonly points: readonly SnapshotId[];
+  /** An earlier archive of the sandbox, of which nothing is read or sent again. */
+  readonly base: string | null;
+}
+
+export type ExportEvent =
+  | {
+      readonly kind: 'progress';
+      readonly donePoints: number;
+      /** Of their content, and of what was sent of it, packed. */
+      readonly readBytes: number;
+      readonly sentBytes: number;
+    }
+  | { readonly kind: 'done'; readonly archive: string; readonly readBytes: number; readonly sentBytes: number };
+
+export interface ArchiveSummary {
+  readonly sandboxId: SandboxId;
+  readonly template: string;
+  /** ISO 8601. */
+  readonly madeAt: string;
+  /** Each after those that it grew from. */
+  readonly points: readonly ArchivedPointSummary[];
+  /** Which of them the sandbox goes on from. */
+  readonly head: number;
+  /** What the memory of that one needs and this node has not; null: nothing. */
+  readonly unfit: string | null;
+}
+
+export interface ArchivedPointSummary {
+  /** Which of the points it grew from; null: none of them. */
+  readonly parent: number | null;
+  readonly kind: SnapshotKind;
+  readonly size: Size;
+  /** ISO 8601. */
+  readonly takenAt: string;
+}
+
+export interface ImportOrder extends Order, ArchiveSource {
+  /** What each point is called here, in the order of the summary. */
+  readonly points: readonly SnapshotId[];
+  readonly generation: number;
+  /** Every point as one of kind `disk`, whatever it holds. */
+  readonly disksOnly: boolean;
 }
 
 export interface CaptureOrder extends Order {
@@ -207,6 +280,8 @@ export interface NodeCapabilities {
     readonly availableBytes: number;
     readonly encrypted: boolean;
   }[];
+  /** Names of the places that archives go to and come from. */
+  readonly archives: readonly string[];
 }
 
 /** MicroVMs that wait for a create to take them. Counts are since the node was started. */

@@ -11,6 +11,7 @@
 import type { Changed } from '../cadence.ts';
 import type { LifeId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
 import type { PointManifest, SandboxRecord } from '../manifest.ts';
+import type { Size } from '../size.ts';
 
 export interface Vault {
   readonly name: VaultName;
@@ -63,6 +64,14 @@ export interface Vault {
   /** Idempotent. Lives that started from the point are not affected. */
   deletePoint(snapshotId: SnapshotId): Promise<void>;
 
+  /** For reading; it must not be deleted meanwhile. Throws `snapshot_bad`. */
+  openPoint(snapshotId: SnapshotId): Promise<PointContent>;
+  /**
+   * Stages a point that comes from elsewhere, as `capture` stages one of a life; `commit` or `abandon` follows. When `fill`
+   * fails, nothing is staged. Throws `insufficient_space`.
+   */
+  receive(incoming: IncomingPoint, fill: (draft: PointDraft) => Promise<void>): Promise<void>;
+
   sandboxes(): Promise<readonly SandboxRecord[]>;
   /** Atomic and durable. */
   writeSandbox(record: SandboxRecord): Promise<void>;
@@ -99,6 +108,38 @@ export type LifeSource =
 export interface LifeFiles {
   readonly disk: string;
   readonly memory: string;
+}
+
+/** The two large files of a point or life. */
+export type VaultFile = 'disk' | 'memory';
+
+/** Of one piece of a file. `same`: as in the base, known without reading. */
+export const PIECE = { hole: 0, same: 1, data: 2 } as const;
+
+/** The files of a point, open for reading; one of kind `disk` has no memory. */
+export interface PointContent extends AsyncDisposable {
+  /**
+   * One of `PIECE` for each piece of the file, the last of which may be shorter. Without a base, or where it is gone, nothing
+   * is `same`; what is said to be data may still be as it was.
+   */
+  survey(file: VaultFile, pieceBytes: number, base: SnapshotId | null): Promise<Uint8Array>;
+  read(file: VaultFile, offset: number, length: number): Promise<Uint8Array>;
+}
+
+/** A point that comes from elsewhere, in the making. What is not written reads as in the point it is `like`, or as zeros. */
+export interface PointDraft {
+  write(file: VaultFile, offset: number, bytes: Uint8Array): Promise<void>;
+  /** Makes it read as zeros. */
+  clear(file: VaultFile, offset: number, length: number): Promise<void>;
+}
+
+export interface IncomingPoint {
+  readonly snapshotId: SnapshotId;
+  readonly size: Size;
+  /** A point of the vault that most of it is shared with, of the same size. What that one has no memory of starts empty. */
+  readonly like: SnapshotId | null;
+  /** What will be written, at most. */
+  readonly writtenBytes: number;
 }
 
 export interface VaultSpace {

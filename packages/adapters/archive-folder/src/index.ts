@@ -1,0 +1,146 @@
+/**
+ * The archive port on a folder: a mounted share or disk, on which objects are files. A file gets its name once all of it is on
+ * the disk, so one with a name is whole. Several machines may share the folder: what is in the making has a name of chance, and
+ * what a process that was killed left so goes when it is a day old.
+ *
+ * The folder itself is never made: a share that is not mounted is an error, and not an empty archive on the host's own disk.
+ */
+import { randomUUID } from 'node:crypto';
+import { constants } from 'node:fs';
+import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import {
+  AppError,
+  type Archive,
+  type ArchiveKey,
+  archivePath,
+  type Digest,
+  indexFolder,
+  type ProjectId,
+  parseDigest,
+  type SandboxId,
+} from '@space/core';
+
+const STAGED = '.staged';
+const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
+
+/** No object takes so long to be written. */
+const LEFT_AFTER_MS = 24 * 60 * 60_000;
+
+/** Throws `archive_unavailable` when it is not there. */
+export async function openFolderArchive(folder: string): Promise<Archive> {
+  const archive = new FolderArchive(folder);
+  await archive.removeLeft(Date.now() - LEFT_AFTER_MS);
+  return archive;
+}
+
+class FolderArchive implements Archive {
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  removeLeft(before: number): Promise<void> {
+    return this.#run('opening it', async () => {
+      const staged = join(this.#folder, STAGED);
+      // Not `recursive`: the folder itself must be there.
+      await mkdir(staged, { mode: FOLDER_MODE }).catch(unlessExists);
+      for (const name of await readdir(staged)) {
+        const found = await unlessMissing(stat(join(staged, name)));
+        if (found !== null && found.mtimeMs < before) await rm(join(staged, name), { force: true });
+      }
+    });
+  }
+
+  get(key: ArchiveKey, maxBytes: number, signal?: AbortSignal): Promise<Uint8Array | null> {
+    return this.#run('reading', async () => {
+      signal?.throwIfAborted();
+      // A link is not followed, and nothing but a file is read: a pipe would never answer.
+      const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+      await using file = await unlessMissing(open(this.#path(key), flags));
+      if (file === null) return null;
+      const found = await file.stat();
+      if (!found.isFile() || found.size > maxBytes) {
+        throw new AppError('archive_damaged', `${archivePath(key)} is no file of at most ${maxBytes} bytes.`);
+      }
+      const bytes = Buffer.alloc(found.size);
+      const { bytesRead } = await file.read(bytes, 0, bytes.length, 0);
+      return bytes.subarray(0, bytesRead);
+    });
+  }
+
+  put(key: ArchiveKey, bytes: Uint8Array, signal?: AbortSignal): Promise<void> {
+    return this.#run('writing', async () => {
+      signal?.throwIfAborted();
+      const staged = join(this.#folder, STAGED, randomUUID());
+      const path = this.#path(key);
+      try {
+        await writeSynced(staged, bytes);
+        await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
+        await rename(staged, path);
+      } catch (thrown) {
+        await rm(staged, { force: true });
+        throw thrown;
+      }
+      await this.#syncFoldersOf(path);
+    });
+  }
+
+  has(key: ArchiveKey, signal?: AbortSignal): Promise<boolean> {
+    return this.#run('looking', async () => {
+      signal?.throwIfAborted();
+      return (await unlessMissing(stat(this.#path(key)))) !== null;
+    });
+  }
+
+  indexes(space: ProjectId, sandboxId: SandboxId, signal?: AbortSignal): Promise<readonly Digest[]> {
+    return this.#run('listing', async () => {
+      signal?.throwIfAborted();
+      const names = (await unlessMissing(readdir(join(this.#folder, indexFolder(space, sandboxId))))) ?? [];
+      return names.flatMap((name) => parseDigest(name) ?? []);
+    });
+  }
+
+  #path(key: ArchiveKey): string {
+    return join(this.#folder, archivePath(key));
+  }
+
+  /** Each may have been made just now. */
+  async #syncFoldersOf(path: string): Promise<void> {
+    for (let folder = dirname(path); folder.length >= this.#folder.length; folder = dirname(folder)) {
+      await using handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+      await handle.sync();
+    }
+  }
+
+  async #run<T>(doing: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (thrown) {
+      if (thrown instanceof AppError || !(thrown instanceof Error && 'syscall' in thrown)) throw thrown;
+      const code = 'code' in thrown ? String(thrown.code) : thrown.message;
+      throw new AppError('archive_unavailable', `The archive's folder failed in ${doing}: ${code}.`, { cause: thrown });
+    }
+  }
+}
+
+async function writeSynced(path: string, bytes: Uint8Array): Promise<void> {
+  await using file = await open(path, 'wx', FILE_MODE);
+  await file.writeFile(bytes);
+  await file.sync();
+}
+
+async function unlessMissing<T>(work: Promise<T>): Promise<T | null> {
+  try {
+    return await work;
+  } catch (thrown) {
+    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return null;
+    throw thrown;
+  }
+}
+
+function unlessExists(thrown: unknown): void {
+  if (!(thrown instanceof Error && 'code' in thrown && thrown.code === 'EEXIST')) throw thrown;
+}

@@ -1,0 +1,180 @@
+/**
+ * From points of a vault to an archive.
+ *
+ * Only what changed is read: of a piece that lies at the same place of the device as in a point that was exported before,
+ * the digest is known. Of what is read, only what the archive does not have is sent. An export that broke off is done again.
+ */
+import {
+  AppError,
+  type Archive,
+  type ArchiveRef,
+  type ExportEvent,
+  formatArchiveRef,
+  kindOf,
+  PIECE,
+  type PointContent,
+  type SandboxId,
+  type SizeLimits,
+  type SnapshotId,
+  type Vault,
+  type VaultFile,
+} from '@space/core';
+import { Chunks } from './chunks.ts';
+import { type ArchivedFile, type ArchivedPoint, formatIndex, MAX_INDEX_BYTES, MAX_POINTS } from './format.ts';
+import { inParallel } from './in-parallel.ts';
+import { digestOf, PIECE_BYTES, PieceTable, pieceLength } from './pieces.ts';
+import { readIndex } from './read-index.ts';
+
+/** On their way at once, each held in memory once as it is and once packed. */
+const PIECES_AT_ONCE = 4;
+
+export interface ExportPlan {
+  readonly vault: Pick<Vault, 'openPoint' | 'readPoint'>;
+  readonly archive: Archive;
+  readonly space: ArchiveRef['space'];
+  readonly sandboxId: SandboxId;
+  readonly template: string;
+  /** A point after those that it grew from; the last is the one to go on from. They must not be deleted meanwhile. */
+  readonly points: readonly SnapshotId[];
+  /** An earlier archive of the sandbox in the same space: what is known from it is not read again. */
+  readonly base: ArchiveRef | null;
+  readonly limits: SizeLimits;
+  /** ISO 8601. */
+  readonly madeAt: string;
+  readonly signal?: AbortSignal;
+}
+
+/** After each point, and at the end. Throws `snapshot_bad`, `archive_unavailable`. */
+export async function* exportPoints(plan: ExportPlan): AsyncGenerator<ExportEvent, void> {
+  const { archive, space, sandboxId, points, signal } = plan;
+  if (points.length > MAX_POINTS) {
+    throw new AppError('bad_request', `An archive holds at most ${MAX_POINTS} points, not ${points.length}.`);
+  }
+  const known = await knownPoints(plan);
+  const work: Work = { plan, chunks: new Chunks(archive, space, signal), counts: { readBytes: 0, sentBytes: 0 } };
+  const done: ArchivedPoint[] = [];
+  for (const snapshotId of points) {
+    const point =
+      known.get(snapshotId) ?? (await exportPoint(work, snapshotId, baseFor(await parentOf(plan, snapshotId), known)));
+    known.set(snapshotId, point);
+    done.push(point);
+    yield { kind: 'progress', donePoints: done.length, ...work.counts };
+  }
+  const { template, madeAt } = plan;
+  const head = points.at(-1);
+  if (head === undefined) throw new AppError('bad_request', 'An archive holds a point at least.');
+  const bytes = formatIndex({ madeAt, sandboxId, template, head, points: done });
+  if (bytes.length > MAX_INDEX_BYTES) throw new AppError('bad_request', 'So many points do not fit into one archive.');
+  const ref = { space, sandboxId, digest: digestOf(bytes) };
+  await archive.put({ kind: 'index', ...ref }, bytes, signal);
+  yield { kind: 'done', archive: formatArchiveRef(ref), ...work.counts };
+}
+
+interface Work {
+  readonly plan: ExportPlan;
+  readonly chunks: Chunks;
+  readonly counts: { readBytes: number; sentBytes: number };
+}
+
+/** A base that cannot be used makes an export slower, and no worse. */
+async function knownPoints({
+  archive,
+  base,
+  limits,
+  signal,
+  space,
+}: ExportPlan): Promise<Map<SnapshotId, ArchivedPoint>> {
+  if (base === null || base.space !== space) return new Map();
+  try {
+    const { points } = await readIndex(archive, base, limits, signal);
+    return new Map(points.map((point) => [point.manifest.snapshotId, point]));
+  } catch (thrown) {
+    if (thrown instanceof AppError && thrown.code !== 'archive_unavailable') return new Map();
+    throw thrown;
+  }
+}
+
+async function parentOf({ vault }: ExportPlan, snapshotId: SnapshotId): Promise<SnapshotId | null> {
+  return (await vault.readPoint(snapshotId)).manifest.parent;
+}
+
+/** The parent where it is known; else the last one, which is most like it. */
+function baseFor(parent: SnapshotId | null, known: ReadonlyMap<SnapshotId, ArchivedPoint>): ArchivedPoint | null {
+  return (parent === null ? undefined : known.get(parent)) ?? [...known.values()].at(-1) ?? null;
+}
+
+async function exportPoint(work: Work, snapshotId: SnapshotId, base: ArchivedPoint | null): Promise<ArchivedPoint> {
+  const { manifest, deviceState } = await work.plan.vault.readPoint(snapshotId);
+  if (!isOfSandbox(manifest, work.plan.sandboxId)) {
+    throw new AppError('bad_request', `${snapshotId} is no point of ${work.plan.sandboxId}.`);
+  }
+  await using content = await work.plan.vault.openPoint(snapshotId);
+  const hasMemory = kindOf(manifest) === 'memory';
+  const memoryBytes = manifest.size.memoryMib * 2 ** 20;
+  return {
+    manifest,
+    disk: await exportFile(work, content, { file: 'disk', sizeBytes: manifest.size.diskMib * 2 ** 20, base }),
+    memory: hasMemory ? await exportFile(work, content, { file: 'memory', sizeBytes: memoryBytes, base }) : null,
+    deviceState: deviceState === null ? null : await exportBytes(work, deviceState),
+  };
+}
+
+function isOfSandbox(
+  manifest: object & { readonly owner: { readonly kind: string } },
+  sandboxId: SandboxId,
+): manifest is ArchivedPoint['manifest'] {
+  const { owner } = manifest as ArchivedPoint['manifest'];
+  return owner.kind === 'sandbox' && owner.sandboxId === sandboxId;
+}
+
+interface FileToExport {
+  readonly file: VaultFile;
+  readonly sizeBytes: number;
+  readonly base: ArchivedPoint | null;
+}
+
+async function exportFile(
+  work: Work,
+  content: PointContent,
+  { file, sizeBytes, base }: FileToExport,
+): Promise<ArchivedFile> {
+  const known = base?.[file]?.sizeBytes === sizeBytes ? base[file] : null;
+  const before = known === null ? null : await work.chunks.getTable(known);
+  const baseId = known === null ? null : (base?.manifest.snapshotId ?? null);
+  const states = await content.survey(file, PIECE_BYTES, baseId);
+  const table = new PieceTable(sizeBytes);
+  await eachPiece(work, table, async (piece) => {
+    if (states[piece] === PIECE.same && before !== null) {
+      table.set(piece, before.get(piece));
+      return null;
+    }
+    if (states[piece] === PIECE.hole) return null;
+    return await content.read(file, piece * PIECE_BYTES, pieceLength(sizeBytes, piece));
+  });
+  return { sizeBytes, table: await work.chunks.putTable(table, sizeBytes) };
+}
+
+async function exportBytes(work: Work, bytes: Uint8Array): Promise<ArchivedFile> {
+  const table = new PieceTable(bytes.length);
+  await eachPiece(work, table, async (piece) => {
+    return bytes.subarray(piece * PIECE_BYTES, piece * PIECE_BYTES + pieceLength(bytes.length, piece));
+  });
+  return { sizeBytes: bytes.length, table: await work.chunks.putTable(table, bytes.length) };
+}
+
+/** Sends the pieces that `read` gives; null: there is nothing to send. */
+async function eachPiece(
+  { chunks, counts, plan }: Work,
+  table: PieceTable,
+  read: (piece: number) => Promise<Uint8Array | null>,
+): Promise<void> {
+  await inParallel(PIECES_AT_ONCE, Array(table.pieces).keys(), async (piece) => {
+    plan.signal?.throwIfAborted();
+    const bytes = await read(piece);
+    if (bytes === null) return;
+    counts.readBytes += bytes.length;
+    const { digest, sentBytes } = await chunks.put(bytes);
+    table.set(piece, digest);
+    counts.sentBytes += sentBytes;
+  });
+}

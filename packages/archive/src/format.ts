@@ -1,0 +1,151 @@
+/** What an index says, and what makes one valid. */
+import {
+  AppError,
+  checkSize,
+  type Digest,
+  idSchema,
+  issuesOf,
+  manifestSchema,
+  type PointManifest,
+  parseDigest,
+  type SandboxId,
+  type SizeLimits,
+  type SnapshotId,
+} from '@space/core';
+import { z } from 'zod';
+import { MAX_DEVICE_STATE_BYTES, PIECE_BYTES, partsOf } from './pieces.ts';
+
+const ARCHIVE_FORMAT = 1;
+const KIND = 'space archive';
+/** Above what a timeline keeps; an index of so many points has some 3 MB. */
+export const MAX_POINTS = 1000;
+export const MAX_INDEX_BYTES = 8 * 2 ** 20;
+
+/** A file as the parts of its table; null: nothing but zeros. */
+export interface ArchivedFile {
+  readonly sizeBytes: number;
+  readonly table: readonly (Digest | null)[];
+}
+
+export interface ArchivedPoint {
+  /** As it is in the vault that it came from. */
+  readonly manifest: PointManifest & { readonly owner: { readonly kind: 'sandbox' } };
+  readonly disk: ArchivedFile;
+  /** Null: it is of kind `disk`. */
+  readonly memory: ArchivedFile | null;
+  readonly deviceState: ArchivedFile | null;
+}
+
+export interface ArchiveIndex {
+  readonly kind: typeof KIND;
+  readonly format: typeof ARCHIVE_FORMAT;
+  readonly pieceBytes: typeof PIECE_BYTES;
+  /** ISO 8601. */
+  readonly madeAt: string;
+  readonly sandboxId: SandboxId;
+  readonly template: string;
+  /** Which of the points the sandbox goes on from. */
+  readonly head: SnapshotId;
+  /** A point after those that it grew from. */
+  readonly points: readonly ArchivedPoint[];
+}
+
+const file: z.ZodType<ArchivedFile> = z.strictObject({
+  sizeBytes: z.int().nonnegative(),
+  table: z.array(
+    z.custom<Digest>((text) => typeof text === 'string' && parseDigest(text) !== undefined, 'no digest').nullable(),
+  ),
+});
+
+const point: z.ZodType<ArchivedPoint> = z.strictObject({
+  manifest: manifestSchema.refine(
+    ({ owner }) => owner.kind === 'sandbox',
+    'not a point of a sandbox',
+  ) as unknown as z.ZodType<ArchivedPoint['manifest']>,
+  disk: file,
+  memory: file.nullable(),
+  deviceState: file.nullable(),
+});
+
+const index: z.ZodType<ArchiveIndex> = z.strictObject({
+  kind: z.literal(KIND),
+  format: z.literal(ARCHIVE_FORMAT),
+  pieceBytes: z.literal(PIECE_BYTES),
+  madeAt: z.iso.datetime({ offset: true }),
+  sandboxId: idSchema('sandbox'),
+  template: z.string().regex(/^[a-z0-9][a-z0-9._-]{0,62}$/),
+  head: idSchema('snapshot'),
+  points: z.array(point).min(1).max(MAX_POINTS),
+});
+
+export function formatIndex(parts: Omit<ArchiveIndex, 'kind' | 'format' | 'pieceBytes'>): Uint8Array {
+  const whole: ArchiveIndex = { kind: KIND, format: ARCHIVE_FORMAT, pieceBytes: PIECE_BYTES, ...parts };
+  return Buffer.from(`${JSON.stringify(whole)}\n`);
+}
+
+/** Throws `archive_unsupported` for another format, else `archive_damaged`. Nothing of it has been looked for yet. */
+export function parseIndex(bytes: Uint8Array): ArchiveIndex {
+  const value = parseJson(bytes);
+  const format = z.object({ kind: z.literal(KIND), format: z.int() }).safeParse(value);
+  if (format.success && format.data.format !== ARCHIVE_FORMAT) {
+    throw new AppError('archive_unsupported', {
+      detail: `The archive has format ${format.data.format}; this version knows ${ARCHIVE_FORMAT}.`,
+      facts: { format: format.data.format, known: ARCHIVE_FORMAT },
+    });
+  }
+  const parsed = index.safeParse(value);
+  if (!parsed.success) throw damagedIndex(issuesOf(parsed.error));
+  checkTogether(parsed.data);
+  return parsed.data;
+}
+
+function parseJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (thrown) {
+    throw damagedIndex('it is no JSON', thrown);
+  }
+}
+
+function damagedIndex(why: string, cause?: unknown): AppError {
+  // A hostile index can have as many faults as it likes.
+  const detail = `The index of the archive is not valid: ${why.slice(0, 300)}.`;
+  return new AppError('archive_damaged', detail, cause === undefined ? undefined : { cause });
+}
+
+/** What the schema cannot say: that the parts of the index fit each other. */
+function checkTogether({ points, head, sandboxId }: ArchiveIndex): void {
+  const seen = new Set<SnapshotId>();
+  const later = new Set(points.map(({ manifest }) => manifest.snapshotId));
+  for (const { manifest, ...files } of points) {
+    const { snapshotId, parent, size } = manifest;
+    const fail = (why: string) => damagedIndex(`${snapshotId} ${why}`);
+    if (seen.has(snapshotId)) throw fail('is there twice');
+    if (manifest.owner.sandboxId !== sandboxId) throw fail(`is a point of ${manifest.owner.sandboxId}`);
+    if (parent !== null && later.has(parent) && !seen.has(parent)) throw fail(`stands before ${parent}, its parent`);
+    const hasMemory = manifest.deviceState !== null;
+    const stateBytes = manifest.deviceState?.sizeBytes ?? 0;
+    if (stateBytes > MAX_DEVICE_STATE_BYTES) throw fail('has too large a device state');
+    checkFile('disk', files.disk, size.diskMib * 2 ** 20, fail);
+    checkFile('memory', files.memory, hasMemory ? size.memoryMib * 2 ** 20 : null, fail);
+    checkFile('device state', files.deviceState, hasMemory ? stateBytes : null, fail);
+    seen.add(snapshotId);
+  }
+  if (!seen.has(head)) throw damagedIndex(`its head ${head} is none of its points`);
+}
+
+/** `expected` null: it must not be there. */
+function checkFile(name: string, file: ArchivedFile | null, expected: number | null, fail: (why: string) => AppError) {
+  if (file === null && expected === null) return;
+  if (file === null || file.sizeBytes !== expected) {
+    throw fail(`has a ${name} of ${file?.sizeBytes ?? 'no'} bytes where its manifest says ${expected ?? 'none'}`);
+  }
+  const parts = partsOf(file.sizeBytes);
+  const { length } = file.table;
+  if (length !== parts) throw fail(`has a table of ${length} parts for its ${name}, which needs ${parts}`);
+}
+
+/** Throws `size_impossible`. */
+export function checkSizes({ points }: ArchiveIndex, limits: SizeLimits): void {
+  for (const { manifest } of points) checkSize(manifest.size, limits);
+}

@@ -1,0 +1,63 @@
+/** Archives: what a sandbox was, outside of any vault. */
+import { parseArchiveRef } from '@space/core';
+import { z } from 'zod';
+import { env, metadata, name, snapshotId, snapshotReference } from './fields.ts';
+
+export const archiveName = z
+  .string()
+  .max(200)
+  .refine((value) => parseArchiveRef(value) !== undefined, 'must be the name of an archive: prj_…/sbx_…/<SHA-256>')
+  .meta({
+    description:
+      'Name of an archive, which an export returns. It ends with a digest that all of the archive is checked against.',
+  });
+
+/** Named by who runs the installation; never a path. */
+const location = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be the name of a place for archives')
+  .default('default')
+  .meta({ description: 'A place for archives, of those that `/v1/capabilities` names.' });
+
+export const exportBody = z
+  .strictObject({
+    location,
+    snapshot: snapshotReference.exactOptional().meta({
+      description: 'One of its own snapshots. Left out: its present, of which a snapshot is taken when it runs.',
+    }),
+    timeline: z
+      .boolean()
+      .default(false)
+      .meta({ description: 'All of its snapshots up to that one, and not it alone.' }),
+    base: archiveName.exactOptional().meta({
+      description: 'An earlier archive of it in the same place: what is in that one is neither read nor sent again.',
+    }),
+  })
+  .meta({ id: 'ExportSandbox' });
+
+const byteCount = z.number().int().min(0);
+
+export const exported = z
+  .strictObject({
+    archive: archiveName,
+    location: z.string(),
+    snapshots: z
+      .array(snapshotId)
+      .meta({ description: 'What it holds, oldest first; the last is what an import goes on from.' }),
+    readBytes: byteCount.meta({ description: 'Of disk and memory that had to be read.' }),
+    sentBytes: byteCount.meta({ description: 'What was sent of it, packed.' }),
+  })
+  .meta({ id: 'Exported' });
+
+export const importBody = z
+  .strictObject({
+    archive: archiveName,
+    location,
+    name: name.exactOptional(),
+    env: env.exactOptional().meta({ description: 'An archive holds no environment.' }),
+    metadata: metadata.exactOptional(),
+    boot: z.boolean().default(false).meta({
+      description: 'Take the disk alone and boot it: for an archive whose memory needs what is not here.',
+    }),
+  })
+  .meta({ id: 'ImportSandbox' });

@@ -1,0 +1,207 @@
+/**
+ * Sandboxes leave for archives and come from them. What is exported is pinned meanwhile. An import is a create whose point comes
+ * from afar: it is recorded first, then its points are brought into the vault, and it is started from the last.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Exported, Input, Sandbox } from '@space/contract';
+import {
+  AppError,
+  type ArchiveSource,
+  type ArchiveSummary,
+  DEFAULT_PAUSE_AFTER_MS,
+  DEFAULT_VAULT,
+  gapLimitMs,
+  newId,
+  nextTime,
+  parseArchiveRef,
+  type SnapshotId,
+} from '@space/core';
+import { type Succeeded, succeeded } from './conclude.ts';
+import { timingsOf } from './effects.ts';
+import type { GatedCaller } from './gated-caller.ts';
+import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
+import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
+import { findSnapshot } from './scope.ts';
+import { pinned, policyFor } from './timeline.ts';
+import { viewSandbox } from './views.ts';
+
+/** A storage that fails for a moment; each time it goes on with what is missing. */
+const PAUSES_MS = [1_000, 3_000, 10_000, 30_000];
+
+interface Brought {
+  readonly summary: ArchiveSummary;
+  /** Its points are of disks alone. */
+  readonly boot: boolean;
+}
+
+export class ArchiveUseCases {
+  readonly #machinery: Machinery;
+  readonly #sandboxes: LifecycleUseCases;
+
+  constructor(machinery: Machinery, sandboxes: LifecycleUseCases) {
+    this.#machinery = machinery;
+    this.#sandboxes = sandboxes;
+  }
+
+  async exportSandbox(caller: GatedCaller, input: Input<'exportSandbox'>): Promise<Exported> {
+    const { ports, pins } = this.#machinery;
+    const sandbox = await this.#sandboxes.find(caller, input.id);
+    const { location, base = null } = input;
+    checkBase(base, sandbox);
+    const last = await this.#lastPoint(caller, sandbox, input.snapshot);
+    const held = [last.id];
+    try {
+      const points = input.timeline ? await this.#pinnedUntil(last, held) : [last.id];
+      const { id: sandboxId, vault, template, projectId } = sandbox;
+      const order = { vault, sandboxId, location, projectId, template, points, base };
+      for await (const event of ports.node.exportPoints(order, caller.signal)) {
+        if (event.kind !== 'done') continue;
+        const { archive, readBytes, sentBytes } = event;
+        return { archive, location, snapshots: [...points], readBytes, sentBytes };
+      }
+      throw new AppError('link_lost', 'The export ended without its result.');
+    } finally {
+      for (const id of held) pins.unpin(id);
+    }
+  }
+
+  /** Pinned. */
+  async #lastPoint(caller: GatedCaller, sandbox: RecordedSandbox, reference: string | undefined) {
+    const { ports, pins, driver, effects } = this.#machinery;
+    const own = async (id: string) => {
+      const point = await findSnapshot(ports.records, sandbox.projectId, id);
+      if (point.sandboxId === sandbox.id) return point;
+      throw new AppError('not_found', `The snapshot "${id}" is not one of ${sandbox.id}.`);
+    };
+    if (reference !== undefined) return pinned(pins, () => own(reference));
+    const { result } = await driver.perform(sandbox.id, 'snapshot', effects.presentPoint('archive'), caller);
+    if (result === undefined) throw new Error('an operation that takes a point ends with it');
+    return pinned(pins, () => own(result.id));
+  }
+
+  /** All good points up to the last, oldest first; each is pinned and added to `held`. */
+  async #pinnedUntil(last: RecordedSnapshot, held: SnapshotId[]): Promise<readonly SnapshotId[]> {
+    const { ports, pins } = this.#machinery;
+    const upTo = async () => {
+      const all = await ports.records.snapshotsOf(last.sandboxId);
+      const own = all.filter(({ state, timeMs }) => state === 'good' && timeMs < last.timeMs);
+      return own.toSorted((a, b) => a.timeMs - b.timeMs).map(({ id }) => id);
+    };
+    for (const id of await upTo()) {
+      pins.pin(id);
+      held.push(id);
+    }
+    // Those that went before they were pinned are not among them any more.
+    const still = (await upTo()).filter((id) => held.includes(id));
+    return [...still, last.id];
+  }
+
+  async importSandbox(caller: GatedCaller, input: Input<'importSandbox'>): Promise<Sandbox> {
+    const { ports, nursery } = this.#machinery;
+    checkReach(caller, input.archive);
+    const source = { location: input.location, archive: input.archive };
+    const summary = await ports.node.readArchive(source);
+    const head = summary.points[summary.head];
+    if (head === undefined) throw new Error('an archive has the point that it goes on from');
+    if (summary.unfit !== null && !input.boot) throw unfit(summary.unfit);
+    const birth = {
+      projectId: caller.projectId,
+      name: input.name ?? null,
+      template: summary.template,
+      size: head.size,
+      vault: DEFAULT_VAULT,
+      env: input.env ?? {},
+      metadata: input.metadata ?? {},
+      pauseAfterMs: DEFAULT_PAUSE_AFTER_MS,
+      wakeAt: null,
+      snapshotPolicy: {},
+      forkedFrom: null,
+    };
+    const begin = (begun: RecordedSandbox) => this.#bring(begun, source, { summary, boot: input.boot });
+    const [born] = await nursery.bear([birth], caller, { begin });
+    if (born === undefined) throw new Error('who bears one has one');
+    if ('error' in born) throw born.error;
+    return viewSandbox(born.sandbox);
+  }
+
+  /** What was brought goes again when the sandbox cannot be started. */
+  async #bring(
+    begun: RecordedSandbox,
+    source: ArchiveSource,
+    { summary, boot }: Brought,
+  ): Promise<Succeeded<undefined>> {
+    const { node, chance, logger } = this.#machinery.ports;
+    const { id: sandboxId, vault, epoch, generation, template, size } = begun;
+    const points = summary.points.map(() => newId('snapshot', chance));
+    const from = points[summary.head];
+    if (from === undefined) throw new Error('an archive has the point that it goes on from');
+    try {
+      await goOn(() => node.importPoints({ vault, sandboxId, epoch, ...source, points, generation, disksOnly: boot }));
+      const life = await node.start({ vault, sandboxId, epoch, from, template, generation, size });
+      const records = await this.#recordsOf(begun, { summary, boot }, points);
+      return succeeded(undefined, { timings: timingsOf(life), changes: { head: from }, points: records });
+    } catch (thrown) {
+      for (const id of points) {
+        await node
+          .deletePoint(vault, id)
+          .catch((err: unknown) => logger.warn({ sandboxId, snapshotId: id, err }, 'a point is left of an import'));
+      }
+      throw thrown;
+    }
+  }
+
+  async #recordsOf(begun: RecordedSandbox, { summary: { points }, boot }: Brought, ids: readonly SnapshotId[]) {
+    const limitMs = gapLimitMs(await policyFor(this.#machinery.ports.records, begun));
+    const { id: sandboxId, projectId, generation, template, vault } = begun;
+    const records: RecordedSnapshot[] = [];
+    for (const [at, { parent, kind, size, takenAt }] of points.entries()) {
+      const id = ids[at];
+      if (id === undefined) throw new Error('each point has a name');
+      const before = records.at(-1);
+      const instant = new Date(takenAt);
+      const place = before === undefined ? null : { timeMs: before.timeMs, takenAtMs: before.takenAt.getTime() };
+      records.push({
+        ...{ id, sandboxId, projectId, generation, template, size, vault, takenAt: instant },
+        ...{ name: null, note: null, cause: 'archive', pinned: false, state: 'good', badReason: null },
+        ...{ kind: boot ? 'disk' : kind, degraded: null },
+        ...{ timings: null, changed: null, checkedAt: null },
+        timeMs: nextTime(place, instant.getTime(), limitMs),
+        parent: (parent === null ? undefined : ids[parent]) ?? null,
+      });
+    }
+    return records;
+  }
+}
+
+/** What is of another sandbox or project has nothing to say of this one. */
+function checkBase(base: string | null, { id, projectId }: RecordedSandbox): void {
+  const ref = base === null ? null : parseArchiveRef(base);
+  if (ref === null || (ref?.sandboxId === id && ref.space === projectId)) return;
+  throw new AppError('bad_request', `The archive given as base is not one of ${id}.`);
+}
+
+/** Archives of a project are its own; who runs the installation brings in those of others, as from another cluster. */
+function checkReach({ principal, projectId }: GatedCaller, archive: string): void {
+  if (parseArchiveRef(archive)?.space === projectId) return;
+  if (principal.operator && principal.onlyProject === null && principal.roles.includes('admin')) return;
+  throw new AppError('not_found', `There is no archive ${archive}.`);
+}
+
+function unfit(need: string): AppError {
+  return new AppError('snapshot_unfit', {
+    detail: `The memory in the archive needs another ${need} than this node has. Import it with "boot": its disk alone is taken.`,
+    facts: { need },
+  });
+}
+
+async function goOn(attempt: () => Promise<void>): Promise<void> {
+  for (const pauseMs of PAUSES_MS) {
+    try {
+      return await attempt();
+    } catch (thrown) {
+      if (!(thrown instanceof AppError) || thrown.code !== 'archive_unavailable') throw thrown;
+      await sleep(pauseMs);
+    }
+  }
+  return attempt();
+}

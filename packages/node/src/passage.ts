@@ -1,0 +1,115 @@
+/**
+ * How points leave this node for an archive, and come back from one. An export takes no sandbox's lock: points do not change,
+ * and whatever the sandbox does goes on beside it. An import has the lock of a sandbox that does not exist yet; a delete fences
+ * it, and it stops at its next piece.
+ */
+import { type ArchivedPoint, type ArchiveIndex, exportPoints, importPoints, readIndex } from '@space/archive';
+import {
+  AppError,
+  type Archive,
+  type ArchiveRef,
+  type ArchiveSource,
+  type ArchiveSummary,
+  type ImportOrder,
+  kindOf,
+  type NodePort,
+  parseArchiveRef,
+  type SizeLimits,
+} from '@space/core';
+import type { NodeState } from './orders.ts';
+import { unmetNeed } from './start-life.ts';
+
+export interface PassageOptions {
+  readonly archives: ReadonlyMap<string, Archive>;
+  readonly limits: SizeLimits;
+  /** Ends what is under way when the node does. */
+  readonly stop: AbortSignal;
+}
+
+type Passage = Pick<NodePort, 'exportPoints' | 'readArchive' | 'importPoints'>;
+
+export function createPassage(state: NodeState, { archives, limits, stop }: PassageOptions): Passage {
+  const { ledger, machinery } = state;
+  const placeOf = ({ location, archive }: ArchiveSource): { readonly archive: Archive; readonly ref: ArchiveRef } => ({
+    archive: archiveAt(archives, location),
+    ref: refOf(archive),
+  });
+  const signalOf = (signal: AbortSignal | undefined) => (signal === undefined ? stop : AbortSignal.any([stop, signal]));
+  return {
+    async *exportPoints({ vault, sandboxId, location, projectId, template, points, base }, signal) {
+      yield* exportPoints({
+        vault: ledger.vault(vault),
+        archive: archiveAt(archives, location),
+        space: projectId,
+        sandboxId,
+        template,
+        points,
+        base: base === null ? null : refOf(base),
+        limits,
+        madeAt: new Date(machinery.clock.now()).toISOString(),
+        signal: signalOf(signal),
+      });
+    },
+    async readArchive(source) {
+      const { archive, ref } = placeOf(source);
+      return summaryOf(await readIndex(archive, ref, limits, stop), state);
+    },
+    importPoints: (order, signal) =>
+      machinery.tracer.span({ name: 'node importPoints', attributes: { 'space.sandbox': order.sandboxId } }, () =>
+        ledger.exclusively(order.sandboxId, order.epoch, async () => {
+          const { archive, ref } = placeOf(order);
+          const { points } = await readIndex(archive, ref, limits, signalOf(signal));
+          const events = importPoints({
+            ...{ vault: ledger.vault(order.vault), archive, space: ref.space, points },
+            ...{ sandboxId: order.sandboxId, generation: order.generation, chance: machinery.chance },
+            disksOnly: order.disksOnly,
+            names: namesOf(points, order),
+            check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
+            signal: signalOf(signal),
+          });
+          for await (const _event of events);
+        }),
+      ),
+  };
+}
+
+function archiveAt(archives: PassageOptions['archives'], location: string): Archive {
+  const archive = archives.get(location);
+  if (archive !== undefined) return archive;
+  const known = [...archives.keys()].join(', ') || 'none';
+  throw new AppError('not_found', `There is no place for archives named "${location}"; there is ${known}.`);
+}
+
+function refOf(text: string): ArchiveRef {
+  const ref = parseArchiveRef(text);
+  if (ref === undefined) throw new AppError('bad_request', 'That is not the name of an archive: prj_…/sbx_…/<digest>.');
+  return ref;
+}
+
+function namesOf(points: readonly ArchivedPoint[], { points: names }: ImportOrder) {
+  if (points.length !== names.length) {
+    throw new AppError('bad_request', `The archive has ${points.length} points, and ${names.length} names were given.`);
+  }
+  return new Map(points.map(({ manifest }, at) => [manifest.snapshotId, names[at] ?? manifest.snapshotId]));
+}
+
+function summaryOf(
+  { sandboxId, template, madeAt, points, head }: ArchiveIndex,
+  { machinery }: NodeState,
+): ArchiveSummary {
+  const places = new Map(points.map(({ manifest }, at) => [manifest.snapshotId, at]));
+  const last = points.find(({ manifest }) => manifest.snapshotId === head);
+  const hasMemory = last !== undefined && kindOf(last.manifest) === 'memory';
+  const need = hasMemory ? unmetNeed(last.manifest.machine, machinery.runtime) : undefined;
+  return {
+    ...{ sandboxId, template, madeAt },
+    points: points.map(({ manifest: { parent, size, takenAt, ...rest } }) => ({
+      kind: kindOf(rest),
+      parent: (parent === null ? undefined : places.get(parent)) ?? null,
+      size,
+      takenAt,
+    })),
+    head: places.get(head) ?? 0,
+    unfit: need === undefined ? null : need,
+  };
+}

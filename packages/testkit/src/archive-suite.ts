@@ -1,0 +1,90 @@
+/** What every archive keeps to. */
+import { createHash, randomBytes } from 'node:crypto';
+import { type AppError, type Archive, type ArchiveKey, type Digest, newId } from '@space/core';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+export interface ArchiveUnderTest {
+  readonly archive: Archive;
+  dispose(): Promise<void>;
+}
+
+const chance = { bytes: (count: number) => randomBytes(count) };
+const MAX_BYTES = 1024 * 1024;
+
+export const digestOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex') as Digest;
+
+export function chunkKey(bytes: Uint8Array, space = newId('project', chance)): ArchiveKey {
+  return { kind: 'chunk', space, digest: digestOf(bytes) };
+}
+
+export function archiveSuite(name: string, makeArchive: () => Promise<ArchiveUnderTest>): void {
+  describe(`${name} as an archive`, () => {
+    let world: ArchiveUnderTest;
+    let archive: Archive;
+    beforeEach(async () => {
+      world = await makeArchive();
+      archive = world.archive;
+    });
+    afterEach(() => world?.dispose());
+
+    it('gives back what was put, byte for byte, whatever its size', async () => {
+      for (const size of [0, 1, 70_000, MAX_BYTES]) {
+        const bytes = randomBytes(size);
+        const key = chunkKey(bytes);
+        expect(await archive.has(key)).toBe(false);
+        await archive.put(key, bytes);
+        expect(await archive.has(key)).toBe(true);
+        expect(Buffer.from((await archive.get(key, MAX_BYTES)) ?? []).equals(bytes)).toBe(true);
+      }
+    });
+
+    it('has nothing of what was not put, and says so', async () => {
+      const key = chunkKey(randomBytes(8));
+      expect(await archive.get(key, MAX_BYTES)).toBe(null);
+      expect(await archive.has(key)).toBe(false);
+      expect(await archive.indexes(newId('project', chance), newId('sandbox', chance))).toEqual([]);
+    });
+
+    it('reads no more than it is told to', async () => {
+      const bytes = randomBytes(1000);
+      const key = chunkKey(bytes);
+      await archive.put(key, bytes);
+      expect(await archive.get(key, 1000)).toHaveLength(1000);
+      const refused = await archive.get(key, 999).then(
+        () => 'read',
+        (thrown: AppError) => thrown.code,
+      );
+      expect(refused).toBe('archive_damaged');
+    });
+
+    it('replaces what is damaged there, also when many do so at once', async () => {
+      const bytes = randomBytes(100_000);
+      const key = chunkKey(bytes);
+      await archive.put(key, bytes.subarray(0, 10));
+      await Promise.all(Array.from({ length: 4 }, () => archive.put(key, bytes)));
+      expect(Buffer.from((await archive.get(key, MAX_BYTES)) ?? []).equals(bytes)).toBe(true);
+    });
+
+    it('keeps projects, sandboxes and kinds apart, and lists the archives of one sandbox', async () => {
+      const [space, other] = [newId('project', chance), newId('project', chance)];
+      const [sandboxId, neighbour] = [newId('sandbox', chance), newId('sandbox', chance)];
+      const digests = [1, 2, 3].map((byte) => digestOf(Buffer.of(byte)));
+      for (const digest of digests) await archive.put({ kind: 'index', space, sandboxId, digest }, Buffer.of(1));
+      const [digest = digestOf(Buffer.of(1))] = digests;
+      expect([...(await archive.indexes(space, sandboxId))].sort()).toEqual([...digests].sort());
+      expect(await archive.indexes(space, neighbour)).toEqual([]);
+      expect(await archive.indexes(other, sandboxId)).toEqual([]);
+      expect(await archive.has({ kind: 'chunk', space, digest })).toBe(false);
+      expect(await archive.has({ kind: 'index', space: other, sandboxId, digest })).toBe(false);
+    });
+
+    it('does nothing once it is told to stop', async () => {
+      const key = chunkKey(randomBytes(8));
+      const stopped = AbortSignal.abort(new Error('enough'));
+      await expect(archive.put(key, Buffer.of(1), stopped)).rejects.toThrow('enough');
+      await expect(archive.get(key, MAX_BYTES, stopped)).rejects.toThrow('enough');
+      await expect(archive.has(key, stopped)).rejects.toThrow('enough');
+      expect(await archive.has(key)).toBe(false);
+    });
+  });
+}

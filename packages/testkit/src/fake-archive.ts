@@ -1,0 +1,52 @@
+/** An archive in memory: objects by their paths, which a test may damage. */
+import {
+  AppError,
+  type Archive,
+  type ArchiveKey,
+  archivePath,
+  type Digest,
+  indexFolder,
+  type ProjectId,
+  type SandboxId,
+} from '@space/core';
+import { Faults } from './faults.ts';
+
+export class FakeArchive implements Archive {
+  readonly objects = new Map<string, Uint8Array>();
+  readonly faults: Faults;
+
+  constructor(faults = new Faults()) {
+    this.faults = faults;
+  }
+
+  async get(key: ArchiveKey, maxBytes: number, signal?: AbortSignal): Promise<Uint8Array | null> {
+    await this.#at('archive.get', signal);
+    const bytes = this.objects.get(archivePath(key));
+    if (bytes === undefined) return null;
+    if (bytes.length > maxBytes) throw new AppError('archive_damaged', `${archivePath(key)} is too large.`);
+    return bytes;
+  }
+
+  async put(key: ArchiveKey, bytes: Uint8Array, signal?: AbortSignal): Promise<void> {
+    await this.#at('archive.put', signal);
+    this.objects.set(archivePath(key), Uint8Array.from(bytes));
+  }
+
+  async has(key: ArchiveKey, signal?: AbortSignal): Promise<boolean> {
+    await this.#at('archive.has', signal);
+    return this.objects.has(archivePath(key));
+  }
+
+  async indexes(space: ProjectId, sandboxId: SandboxId, signal?: AbortSignal): Promise<readonly Digest[]> {
+    await this.#at('archive.indexes', signal);
+    const folder = `${indexFolder(space, sandboxId)}/`;
+    return [...this.objects.keys()].flatMap((path) =>
+      path.startsWith(folder) ? [path.slice(folder.length) as Digest] : [],
+    );
+  }
+
+  async #at(step: string, signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted();
+    await this.faults.at(step);
+  }
+}

@@ -1,0 +1,78 @@
+/** The archives of fake nodes: one place, in memory, that several nodes may share. */
+import { createHash } from 'node:crypto';
+import {
+  AppError,
+  type ArchiveSource,
+  type ArchiveSummary,
+  DEFAULT_SIZE,
+  type Digest,
+  type ExportEvent,
+  type ExportOrder,
+  formatArchiveRef,
+  parseArchiveRef,
+  type SnapshotId,
+} from '@space/core';
+import type { FakeGuestState } from './fake-node-guest.ts';
+
+export const FAKE_ARCHIVES = 'default';
+
+export interface ArchivedFakePoint {
+  readonly id: SnapshotId;
+  readonly guest: FakeGuestState;
+  readonly parent: SnapshotId | null;
+}
+
+interface FakeArchived {
+  readonly order: ExportOrder;
+  readonly points: readonly ArchivedFakePoint[];
+}
+
+export class FakeNodeArchives {
+  readonly #archives = new Map<string, FakeArchived>();
+  /** What a machine that imports lacks. */
+  unfit: string | null = null;
+  /** Whose bytes were changed. */
+  readonly damaged = new Set<string>();
+
+  /** The name of the archive follows from what is in it. */
+  write(order: ExportOrder, points: readonly ArchivedFakePoint[]): ExportEvent {
+    const digest = createHash('sha256')
+      .update(JSON.stringify([order, points]))
+      .digest('hex') as Digest;
+    const archive = formatArchiveRef({ space: order.projectId, sandboxId: order.sandboxId, digest });
+    this.#archives.set(archive, { order, points });
+    return { kind: 'done', archive, readBytes: 1000, sentBytes: 100 };
+  }
+
+  read({ location, archive }: ArchiveSource): FakeArchived {
+    checkLocation(location);
+    if (parseArchiveRef(archive) === undefined) throw new AppError('bad_request', 'That is no name of an archive.');
+    const found = this.#archives.get(archive);
+    if (found === undefined) throw new AppError('not_found', `There is no archive ${archive}.`);
+    if (this.damaged.has(archive)) throw new AppError('archive_damaged', `${archive} was changed.`);
+    return found;
+  }
+
+  summary(source: ArchiveSource): ArchiveSummary {
+    const { order, points } = this.read(source);
+    const places = new Map(points.map(({ id }, at) => [id, at]));
+    return {
+      sandboxId: order.sandboxId,
+      template: order.template,
+      madeAt: new Date(0).toISOString(),
+      points: points.map(({ parent }) => ({
+        kind: 'memory',
+        parent: (parent === null ? undefined : places.get(parent)) ?? null,
+        size: DEFAULT_SIZE,
+        takenAt: new Date(0).toISOString(),
+      })),
+      head: points.length - 1,
+      unfit: this.unfit,
+    };
+  }
+}
+
+export function checkLocation(location: string): void {
+  if (location !== FAKE_ARCHIVES)
+    throw new AppError('not_found', `There is no place for archives named "${location}".`);
+}

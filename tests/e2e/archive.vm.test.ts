@@ -1,0 +1,70 @@
+/** A running microVM's point goes through an archive and lives on as another sandbox, memory included. */
+import {
+  DEFAULT_PROJECT,
+  DEFAULT_SIZE,
+  DEFAULT_VAULT,
+  type ExportEvent,
+  newId,
+  type SandboxId,
+  type SnapshotId,
+} from '@space/core';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { makeWorld, type World } from './world.ts';
+
+const PLACE = { location: 'default' };
+const chance = { bytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)) };
+
+let world: World;
+beforeAll(async () => {
+  world = await makeWorld();
+});
+afterAll(() => world?.[Symbol.asyncDispose]());
+
+it('exports a running sandbox, and imports it with its live processes; the second export reads what has changed', async () => {
+  const { node } = world.platform;
+  const sandbox = await world.create();
+  const size = DEFAULT_SIZE;
+  // The marker is in the memory of a process, and nowhere else.
+  await sandbox.run(
+    `nohup python3 -c "
+import time, os
+marker = os.urandom(16).hex()
+open('/tmp/said', 'w').write(marker)
+while True:
+    open('/tmp/now', 'w').write(marker); time.sleep(0.2)
+" >/dev/null 2>&1 &
+sleep 2`,
+  );
+  const said = (await sandbox.run('cat /tmp/said; rm /tmp/said')).stdout;
+  const point = (await sandbox.snapshot()).id as SnapshotId;
+  const exported = async (points: readonly SnapshotId[], base: string | null) => {
+    const order = { vault: DEFAULT_VAULT, sandboxId: sandbox.id as SandboxId, ...PLACE, projectId: DEFAULT_PROJECT };
+    const events: ExportEvent[] = await Array.fromAsync(
+      node.exportPoints({ ...order, template: 'base', points, base }),
+    );
+    const last = events.at(-1);
+    if (last?.kind !== 'done') return expect.unreachable('the export has no end');
+    return last;
+  };
+  const first = await exported([point], null);
+  const second = (await sandbox.snapshot()).id as SnapshotId;
+  const { archive, readBytes } = await exported([point, second], first.archive);
+  expect(readBytes).toBeLessThan(first.readBytes / 4);
+
+  await sandbox.delete();
+  const sandboxId = newId('sandbox', chance);
+  const summary = await node.readArchive({ ...PLACE, archive });
+  expect(summary).toMatchObject({ template: 'base', unfit: null, head: 1 });
+  const points = summary.points.map(() => newId('snapshot', chance));
+  const order = { vault: DEFAULT_VAULT, sandboxId, epoch: 1, generation: 1 };
+  await node.importPoints({ ...order, ...PLACE, archive, points, disksOnly: false });
+  await node.start({ ...order, epoch: 2, from: points[1] as SnapshotId, template: 'base', size });
+  const run = async (command: string) => {
+    const argv = ['/bin/bash', '-c', command];
+    const events = await Array.fromAsync(node.exec(sandboxId, { processId: newId('process', chance), argv, env: {} }));
+    return events.map((event) => (event.kind === 'output' ? Buffer.from(event.data).toString() : '')).join('');
+  };
+  expect(await run('rm -f /tmp/now; sleep 1; cat /tmp/now')).toBe(said);
+  expect((await run('cat /etc/hostname')).trim()).toBe(sandboxId.replace('_', '-'));
+  await node.destroy({ ...order, epoch: 3, points });
+});
