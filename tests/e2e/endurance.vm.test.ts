@@ -34,13 +34,14 @@ describe.runIf(COMMANDS > 0)('thousands of short commands', () => {
     console.log(before, after, rowsBefore, rowsAfter);
     expect(after.cgroups).toBeLessThanOrEqual(40);
     expect(after.dyingCgroups - before.dyingCgroups).toBeLessThan(200);
-    expect(after.guestProcesses).toBe(before.guestProcesses);
+    // Threads of the kernel come and go.
+    expect(after.guestProcesses - before.guestProcesses).toBeLessThan(10);
     expect(after.agentFiles - before.agentFiles).toBeLessThan(5);
     expect(after.agentKib - before.agentKib).toBeLessThan(1_024);
     expect(after.kernelKib - before.kernelKib).toBeLessThan(16 * 1_024);
     expect(after.hostFiles - before.hostFiles).toBeLessThan(20);
     expect(after.hostMib - before.hostMib).toBeLessThan(64);
-    expect(after.hostProcesses).toBe(before.hostProcesses);
+    expect(after.hostProcesses - before.hostProcesses).toBeLessThan(3);
     for (const [table, count] of Object.entries(rowsAfter)) {
       const added = count - (rowsBefore[table] ?? 0);
       expect(added, table).toBeLessThanOrEqual((PER_COMMAND.includes(table) ? COMMANDS : 0) + 10);
