@@ -41,3 +41,10 @@ it.each(globSync(['*.md', 'docs/**/*.md'], { cwd: ROOT }))('%s links only to wha
   const targets = [...read(path).matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, target = '']) => target);
   expect(targets.filter((target) => !existsSync(join(ROOT, dirname(path), target)))).toEqual([]);
 });
+
+it('each decision has a number of its own', () => {
+  const numbers = globSync('docs/adr/*.md', { cwd: ROOT })
+    .toSorted()
+    .map((path) => Number(/\/(\d{4})-/.exec(path)?.[1]));
+  expect(numbers).toEqual(numbers.map((_, index) => index + 1));
+});

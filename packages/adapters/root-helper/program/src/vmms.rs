@@ -66,13 +66,7 @@ impl Vmms {
     }
 
     /// Leaves neither process nor folder when it fails. `complaints` becomes the VMM's standard error.
-    pub fn start(
-        &self,
-        config: &Config,
-        run: &RunName,
-        kind: &Kind,
-        complaints: OwnedFd,
-    ) -> Result<Identity> {
+    pub fn start(&self, config: &Config, run: &RunName, kind: &Kind, complaints: OwnedFd) -> Result<Identity> {
         require_socket(complaints.as_fd())?;
         let program = config.program(kind)?;
         self.folders.create(run, &kind.build)?;
