@@ -1,6 +1,7 @@
 /**
  * That the simulation can fail: each mutant is one line of control or node made wrong, and some seed must see it. By hand, or
- * with `SPACE_FULL=1`; that the lines are still there is looked at always.
+ * with `SPACE_FULL=1`; that the lines are still there is looked at always. The fence of the node by epochs is none of them: one
+ * control that takes turns gives no order late enough for it, unless it dies at that moment; it has tests of its own.
  *
  *   node tests/simulation/mutants.ts [NAME]
  */
@@ -21,12 +22,6 @@ export interface Mutant {
 }
 
 export const MUTANTS: readonly Mutant[] = [
-  {
-    name: 'the node takes orders of any epoch',
-    file: 'packages/node/src/ledger.ts',
-    line: 'if (epoch < highest) {',
-    becomes: 'if (epoch < highest - 1_000_000) {',
-  },
   {
     name: 'the memory of a life that ended is not given back',
     file: 'packages/node/src/start-life.ts',
