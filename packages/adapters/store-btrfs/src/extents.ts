@@ -8,9 +8,12 @@ const EXTENTS_PER_CALL = 4096;
 
 const START_OFFSET = 0;
 const LENGTH_OFFSET = 8;
+const FLAGS_OFFSET = 16;
 const MAPPED_OFFSET = 20;
 const ROOM_OFFSET = 24;
 const MAX_U64 = 2n ** 64n - 1n;
+/** What is being written is waited for. A page may be on the disk a moment before the file knows where. */
+const SYNC = 0x1;
 
 const EXTENT_PLACE_OFFSET = 8;
 const EXTENT_LENGTH_OFFSET = 16;
@@ -31,13 +34,14 @@ export interface Extent {
   readonly shared: boolean;
 }
 
-/** In the order of the file; holes, and what was never written, are left out. What is still dirty is not seen. */
+/** In the order of the file; holes, and what was never written, are left out. What becomes dirty meanwhile is not seen. */
 export async function* extentsOf(fd: number, path: string): AsyncGenerator<Extent, void> {
   const argument = Buffer.alloc(HEAD_BYTES + EXTENTS_PER_CALL * EXTENT_BYTES);
   for (let start = 0n; ; ) {
     argument.fill(0, 0, HEAD_BYTES);
     argument.writeBigUInt64LE(start, START_OFFSET);
     argument.writeBigUInt64LE(MAX_U64 - start, LENGTH_OFFSET);
+    argument.writeUInt32LE(start === 0n ? SYNC : 0, FLAGS_OFFSET);
     argument.writeUInt32LE(EXTENTS_PER_CALL, ROOM_OFFSET);
     await ioctl(fd, 'FIEMAP', FIEMAP, argument, path);
     const count = argument.readUInt32LE(MAPPED_OFFSET);
