@@ -1,13 +1,19 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { type FakeStorage, MemoryStorage, REAL_FOLDERS } from './fake-storage.ts';
 
 const STORAGES: readonly [string, () => { storage: FakeStorage; root: string }][] = [
-  ['in memory', () => ({ storage: new MemoryStorage(), root: '/root' })],
-  ['in real folders', () => ({ storage: REAL_FOLDERS, root: mkdtempSync(join(tmpdir(), 'space-fake-storage-')) })],
+  ['in memory', () => ({ storage: new MemoryStorage(), root: '/nowhere' })],
+  ['in real folders', () => ({ storage: REAL_FOLDERS, root: temporaryFolder() })],
 ];
+
+function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'space-fake-storage-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
 
 it.each(STORAGES)('files %s are copied, moved and removed as a whole', (_, make) => {
   const { storage, root } = make();
@@ -27,5 +33,4 @@ it.each(STORAGES)('files %s are copied, moved and removed as a whole', (_, make)
   storage.remove(at('a'));
   storage.remove(at('a'));
   expect([storage.has(at('a')), storage.has(at('copy/b'))]).toEqual([false, true]);
-  rmSync(root, { recursive: true, force: true });
 });
