@@ -9,6 +9,7 @@ pub mod contract {
 pub mod link;
 
 use std::future::Future;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -122,7 +123,16 @@ pub struct Host {
 
 impl Host {
     pub async fn open(socket: &Path) -> Self {
-        Self::over(link::open(socket).await.unwrap()).await
+        // A socket is there a moment before it is listened on.
+        let mut opened = link::open(socket).await;
+        let deadline = Instant::now() + WAIT_LIMIT;
+        while opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+            && Instant::now() < deadline
+        {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            opened = link::open(socket).await;
+        }
+        Self::over(opened.unwrap()).await
     }
 
     pub async fn over(stream: tokio::io::DuplexStream) -> Self {
