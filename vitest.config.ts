@@ -12,6 +12,8 @@ export default defineConfig({
           name: 'unit',
           include: ['**/*.test.ts'],
           exclude: [...NEVER, ...HEAVY],
+          // Many wait more than they compute, and a core that is left idle is half of a small machine.
+          maxWorkers: '100%',
           testTimeout: 20_000,
           sequence: { groupOrder: 0 },
         },
