@@ -83,7 +83,7 @@ for (let round = 0; round < ROUNDS; round++) {
   await forkRound(ours);
   await rewindRound(ours);
   if (round % BASELINE_EVERY === 0) await baseline.round();
-  if (round % SELDOM === 0) await stallRound(ours, SELDOM);
+  if (round % SELDOM === 0) await attempt(() => stallRound(ours, SELDOM));
   if (round % SELDOM === 0) await attempt(() => manyForksRound(ours));
 }
 await sandbox.delete();
