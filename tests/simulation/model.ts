@@ -47,11 +47,7 @@ export const NO_MARKS = '| ';
 /** Whether there is such an order. */
 export function explain(happenings: readonly Happening[]): boolean {
   const seen = new Set<string>();
-  // What is being deleted is gone for others already, and a delete that fails in the midst gives it back.
-  const deletes = happenings.filter(({ kind }) => kind === 'delete');
-  const isTold = (one: Happening) =>
-    one.kind !== 'gone' || !deletes.some(({ begunAt, endedAt }) => begunAt < one.endedAt && one.begunAt < endedAt);
-  const all = happenings.filter(isTold).sort((a, b) => a.begunAt - b.begunAt);
+  const all = [...happenings].sort((a, b) => a.begunAt - b.begunAt);
   const visit = (left: readonly Happening[], state: State): boolean => {
     const required = left.filter(({ maybe }) => !maybe);
     if (required.length === 0) return true;

@@ -10,4 +10,6 @@ export const KEPT_SEEDS: readonly { readonly seed: number; readonly was: string 
     was: 'a create that failed for want of the database was told that its own name is taken, when repeated',
   },
   { seed: 1143, was: 'a snapshot whose VMM died in the window left a staged point until the next start' },
+  { seed: 1106, was: 'a delete that failed gave a sandbox back that others had been told is gone' },
+  { seed: 1551, was: 'a delete that failed gave a sandbox back that others had been told is gone, as crashed' },
 ];

@@ -11,7 +11,8 @@
  * - Deciding and beginning happen in turns per sandbox, and the records check once more by compare-and-set.
  * - What an operation has begun goes on to its end, whoever stops listening; who asked again shares its end.
  * - A failed effect ends as what the node finds real. When the node or the database cannot be asked, the operation stays
- *   in flight in the records as an *orphan*; whoever meets an orphan next, or the reconciler, ends it.
+ *   in flight in the records as an *orphan*; whoever meets an orphan next, or the reconciler, ends it. A delete that failed
+ *   is one too: who was told that the sandbox is gone is not contradicted.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -275,6 +276,8 @@ export class Driver {
         await noteDamage(this.#ports, from, failure).catch(() => undefined);
       }
     }
+    // A delete is not taken back: it is repeated by whoever asks again, or by the reconciler.
+    if (failure !== null && begun.operation === 'delete') throw failure;
     const sandbox = await this.#end(begun, plan, done, failure).catch((err: unknown) => {
       this.#ports.logger.error(
         { sandboxId: begun.id, operation: begun.operation, err },

@@ -24,7 +24,7 @@ import type { Effects } from './effects.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
-import { findSandbox, findSnapshot } from './scope.ts';
+import { findDoomedToo, findSandbox, findSnapshot } from './scope.ts';
 import { findInTimeline, type PastPoint, type Pins, pinned } from './timeline.ts';
 import { viewSandbox, viewSandboxDetail, viewSnapshot } from './views.ts';
 
@@ -86,7 +86,7 @@ export class LifecycleUseCases {
   }
 
   async getSandbox(caller: GatedCaller, input: Input<'getSandbox'>): Promise<SandboxDetail> {
-    return viewSandboxDetail(await this.find(caller, input.id));
+    return viewSandboxDetail(await findDoomedToo(this.#ports.records, caller.projectId, input.id));
   }
 
   async updateSandbox(caller: GatedCaller, input: Input<'updateSandbox'>): Promise<Sandbox> {
@@ -104,7 +104,7 @@ export class LifecycleUseCases {
   }
 
   async deleteSandbox(caller: GatedCaller, input: Input<'deleteSandbox'>): Promise<void> {
-    const { id } = await this.find(caller, input.id);
+    const { id } = await findDoomedToo(this.#ports.records, caller.projectId, input.id);
     await this.#driver.perform(id, 'delete', this.#effects.delete(), caller);
   }
 
@@ -198,7 +198,7 @@ export class LifecycleUseCases {
     return this.#nursery.bear(births, caller, { ids }).finally(() => this.#pins.unpin(point.id));
   }
 
-  /** In the caller's project, by id or name. Throws `not_found`, also for what is deleted. */
+  /** In the caller's project, by id or name. Throws `not_found`, also for what is deleted or being deleted. */
   find({ projectId }: Pick<Caller, 'projectId'>, reference: string): Promise<RecordedSandbox> {
     return findSandbox(this.#ports.records, projectId, reference);
   }

@@ -114,7 +114,7 @@ export class Reconciler {
       operationId,
       epoch: orphan.epoch,
       settled: after.settled,
-      outcome: conclusion.tookPlace === true ? 'ok' : 'interrupted',
+      outcome: operation === 'delete' || conclusion.tookPlace === true ? 'ok' : 'interrupted',
       errorCode: null,
       timings: null,
       changes: { ...conclusion.changes, crash },

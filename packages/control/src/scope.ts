@@ -5,14 +5,29 @@
 import { AppError, type OperationId, type ProjectId, parseId } from '@space/core';
 import type { RecordedOperation, RecordedSandbox, RecordedSnapshot, Records } from './records.ts';
 
-/** By id or name. */
+/** By id or name. What is being deleted is gone for all calls but those that show it and delete it again. */
 export async function findSandbox(records: Records, projectId: ProjectId, reference: string): Promise<RecordedSandbox> {
+  const found = await findDoomedToo(records, projectId, reference);
+  if (found.operation === 'delete') throw noSandbox(reference);
+  return found;
+}
+
+/** As `findSandbox`, also what is being deleted. */
+export async function findDoomedToo(
+  records: Records,
+  projectId: ProjectId,
+  reference: string,
+): Promise<RecordedSandbox> {
   const id = parseId('sandbox', reference);
   const found = await (id === undefined ? records.findSandboxByName(projectId, reference) : records.findSandbox(id));
   if (found === null || found.projectId !== projectId || found.settled === 'deleted') {
-    throw new AppError('not_found', `There is no sandbox "${reference}".`);
+    throw noSandbox(reference);
   }
   return found;
+}
+
+function noSandbox(reference: string): AppError {
+  return new AppError('not_found', `There is no sandbox "${reference}".`);
 }
 
 /** By id or name. What is still being taken is not there yet. */

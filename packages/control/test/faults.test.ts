@@ -84,6 +84,24 @@ describe('two commands at once', () => {
     }
   });
 
+  it('a delete that fails is not taken back: the sandbox stays gone for others, and the next round finishes it', async () => {
+    const { id, point } = await prepared();
+    const held = world.node.faults.holdNext('destroy');
+    const deleting = world.remove(id);
+    const refused = expect(deleting).rejects.toMatchObject({ code: 'internal' });
+    await held.reached;
+    const uses = [() => world.exec(id, 'read'), () => world.fork(id, 1, point), () => world.timeline(id)];
+    for (const use of uses) await expect(use()).rejects.toMatchObject({ code: 'not_found' });
+    world.node.faults.failNext('destroy done', new AppError('internal', 'injected'));
+    held.letGo();
+    await refused;
+    for (const use of uses) await expect(use()).rejects.toMatchObject({ code: 'not_found' });
+    expect((await world.get(id)).status).toBe('deleting');
+    await world.newControl().start();
+    await expect(world.get(id)).rejects.toMatchObject({ code: 'not_found' });
+    expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+
   it('delete wins over a create that waits for its template', async () => {
     const held = world.node.faults.holdNext('ensureReady');
     const creating = world.create({ name: 'slow' });
@@ -132,8 +150,6 @@ describe('a fault', () => {
     ['rewind', 'running', ['rewind', 'rewind done']],
     ['rewind', 'paused', ['rewind', 'rewind done']],
     ['fork', 'running', ['snapshot', 'snapshot done']],
-    ['delete', 'running', ['destroy', 'destroy done']],
-    ['delete', 'paused', ['destroy', 'destroy done']],
   ];
   for (const [verb, state, steps] of cases) {
     for (const step of steps) {
@@ -148,7 +164,21 @@ describe('a fault', () => {
         expect(recorded).toMatchObject({ operation: null, settled: real === 'absent' ? 'crashed' : real });
         await act(verb, sandbox);
         expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
-        if (verb !== 'delete') expect(await world.exec(sandbox.id, 'read')).toBe(verb === 'rewind' ? '1' : '2');
+        expect(await world.exec(sandbox.id, 'read')).toBe(verb === 'rewind' ? '1' : '2');
+      });
+    }
+  }
+
+  for (const state of ['running', 'paused'] as const) {
+    for (const step of ['destroy', 'destroy done']) {
+      it(`at "${step}" leaves the delete of a ${state} sandbox in progress, and a second one finishes it`, async () => {
+        const { id } = await prepared(state);
+        world.node.faults.failNext(step, new AppError('internal', 'injected'));
+        await expect(world.remove(id)).rejects.toMatchObject({ code: 'internal' });
+        expect((await world.get(id)).status).toBe('deleting');
+        await world.remove(id);
+        await expect(world.get(id)).rejects.toMatchObject({ code: 'not_found' });
+        expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
       });
     }
   }

@@ -119,7 +119,9 @@ describe('the lifecycle table', () => {
   it('is at rest, and never absent, once what is in flight has ended in whatever way', () => {
     fc.assert(
       fc.property(fc.array(anyStep, { maxLength: 40 }), anyEnd, (steps, end) => {
-        const atRest = apply(steps.reduce(apply, AT_BIRTH), { kind: 'end', end });
+        const ended = apply(steps.reduce(apply, AT_BIRTH), { kind: 'end', end });
+        // A delete is tried until it succeeds.
+        const atRest = ended.operation === 'delete' ? apply(ended, { kind: 'end', end: { ...end, ok: true } }) : ended;
         expect(atRest.operation).toBeNull();
         expect(atRest.settled).not.toBe('absent');
         expect(statusOf(atRest)).not.toMatch(/ing$(?<!running)/);
@@ -187,11 +189,18 @@ describe('the lifecycle table', () => {
   });
 
   it('settles in what is real, also when the operation failed', () => {
-    for (const operation of ['resume', 'pause', 'rewind', 'snapshot', 'fork', 'delete'] as const) {
+    for (const operation of ['resume', 'pause', 'rewind', 'snapshot', 'fork'] as const) {
       for (const real of ['running', 'out_of_space', 'paused', 'crashed'] as const) {
         const after = react({ settled: 'running', operation }, ended(operation, { ok: false, real }));
         expect(after).toEqual({ settled: real, operation: null });
       }
+    }
+  });
+
+  it('keeps a delete that failed in flight: what was gone for others does not come back', () => {
+    for (const real of ['running', 'out_of_space', 'paused', 'crashed', 'absent'] as const) {
+      const doomed: LifecycleState = { settled: 'running', operation: 'delete' };
+      expect(react(doomed, ended('delete', { ok: false, real }))).toEqual(doomed);
     }
   });
 

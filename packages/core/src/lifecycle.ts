@@ -11,7 +11,7 @@
  *                      │  ▲    resume    │          snapshot, fork: paused → paused
  *            life ends ▼  │ resume       │
  *                     crashed            │          delete: from everywhere, and it wins
- *                        └──► deleted ◄──┘
+ *                        └──► deleted ◄──┘       once begun, it is finished, however often it fails
  *
  *   running ◄────► out_of_space: the node stops its vCPUs before its vault is full, and lets it go on when there is room
  * ```
@@ -137,7 +137,8 @@ export function react(state: LifecycleState, event: LifecycleEvent): LifecycleSt
     return hasVm(state.settled) ? { ...state, settled: 'crashed' } : state;
   }
   if (event.operation !== state.operation) return state;
-  if (event.operation === 'delete' && event.ok) return { settled: 'deleted', operation: null };
+  // Others were told by now that it is gone: a delete that failed stays in flight until it is finished.
+  if (event.operation === 'delete') return event.ok ? { settled: 'deleted', operation: null } : state;
   // A create that failed leaves nothing behind; its caller has the error.
   if (event.operation === 'create' && !event.ok) return { settled: 'deleted', operation: null };
   // Only a create in flight is `absent`. A sandbox that the node has lost is not gone: its points may stand, so it is
