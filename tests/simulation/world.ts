@@ -192,6 +192,7 @@ export class World {
     const vault = await FakeVault.open(DEFAULT_VAULT, FOLDER, new Faults(), storage);
     const runtime = new FakeRuntime(this.#memory, new Faults(), alive, {}, [], storage);
     const port = createNode({
+      egress: createGateway(),
       archives: new Map(),
       runtime: stepped(steps, process, 'runtime', runtime, {
         answered: (_, __, answer) => (isVm(answer) ? this.#steppedVm(process, answer) : answer),

@@ -92,6 +92,7 @@ beforeAll(async () => {
   await writeFile(image, '{}');
   const [clock, chance, faults] = [realClock(), seededChance(randomBytes(4).readUInt32LE()), new Faults()];
   const node = createNode({
+    egress: createGateway(),
     archives: new Map(),
     runtime: new FakeRuntime('in_place', faults),
     connectGuest: connectFakeGuest,

@@ -1,24 +1,28 @@
 /** The process that is to hold secrets and let traffic out. It holds none yet, and lets nothing out. */
 import { createGateway } from '@space/gateway';
 import { createLogger } from '@space/http/logger';
-import { type Service, serveGateway } from '@space/link';
-import { gatewaySocketOf } from './places.ts';
+import { serveEgress, serveGateway } from '@space/link';
+import { Closers } from './closers.ts';
+import { egressSocketOf, gatewaySocketOf } from './places.ts';
 import type { Role } from './role-messages.ts';
 
 export function gatewayRole(): Role {
-  let service: Service | null = null;
+  const closers = new Closers();
   return {
     async begin({ config }, say) {
       const logger = createLogger({ name: 'gateway', level: config.logLevel });
-      service = await serveGateway({
-        gateway: createGateway(),
-        socketPath: gatewaySocketOf(config),
-        onUnexpected: (err, method) => logger.error({ err, method }, 'a call failed unexpectedly'),
-      });
+      const gateway = createGateway();
+      const onUnexpected = (err: unknown, method: string) =>
+        logger.error({ err, method }, 'a call failed unexpectedly');
+      const serveAll = [
+        serveGateway({ gateway, socketPath: gatewaySocketOf(config), onUnexpected }),
+        serveEgress({ egress: gateway, socketPath: egressSocketOf(config), onUnexpected }),
+      ];
+      for (const service of await Promise.all(serveAll)) closers.add(service, (open) => open.close());
       say({ kind: 'ready', welcome: null });
     },
     async end() {
-      await service?.close();
+      await closers.closeAll();
     },
   };
 }

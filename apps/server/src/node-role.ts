@@ -1,12 +1,12 @@
 /** The process that runs microVMs, and reads what their guests send. */
 import { type Assets, loadAssets } from '@space/guest-image';
 import { createLogger } from '@space/http/logger';
-import { type Service, serveNode } from '@space/link';
+import { connectEgress, type Service, serveNode } from '@space/link';
 import type { Node } from '@space/node';
 import { connectHelper, helperSocket, type RootHelper } from '@space/root-helper';
 import { Closers } from './closers.ts';
 import { leaveNode, openNode } from './open-node.ts';
-import { helperFolderOf, nodeSocketOf } from './places.ts';
+import { egressSocketOf, helperFolderOf, nodeSocketOf } from './places.ts';
 import type { Role } from './role-messages.ts';
 import { type LoadedTraces, loadTraces, openTracing } from './tracing.ts';
 
@@ -30,6 +30,7 @@ export function nodeRole(): Role {
         config,
         assets,
         helper,
+        egress: connectEgress(egressSocketOf(config)),
         report: (text) => say({ kind: 'step', text }),
         onWarning: (message) => logger.warn(message),
         tracing,

@@ -1,6 +1,6 @@
 /** The node, composed: assets → accelerator → vault → runtime → node. */
 import { join } from 'node:path';
-import { DEFAULT_VAULT, hasVm, SIZE_LIMITS, type Vault } from '@space/core';
+import { DEFAULT_VAULT, type EgressPort, hasVm, SIZE_LIMITS, type Vault } from '@space/core';
 import { connectGuest } from '@space/guest-grpc';
 import type { Assets } from '@space/guest-image';
 import { createNode, type Node } from '@space/node';
@@ -20,6 +20,8 @@ export interface OpenNodeOptions {
   readonly assets: Assets;
   /** Does what needs root; to be closed after the node. */
   readonly helper: RootHelper;
+  /** Where what leaves sandboxes goes. */
+  readonly egress: EgressPort;
   /** Told what is being done; the first start of a machine probes KVM, which takes up to ten seconds. */
   readonly report: (step: string) => void;
   readonly onWarning: (message: string) => void;
@@ -53,7 +55,7 @@ export async function leaveNode(node: Node): Promise<void> {
 
 async function openOn(
   vault: Vault,
-  { config, assets, helper, onWarning, tracing }: Omit<OpenNodeOptions, 'report'>,
+  { config, assets, helper, egress, onWarning, tracing }: Omit<OpenNodeOptions, 'report'>,
 ): Promise<Node> {
   const { kernel, initramfs, templates } = assets;
   const { present: vmm, earlier } = await findBuilds(buildsFolderOf(config), assets.vmm);
@@ -68,6 +70,7 @@ async function openOn(
   const node = createNode({
     runtime,
     connectGuest: (vm, openMs) => connectGuest((port) => vm.connect(port), { vmEnded: vm.ended, limits: { openMs } }),
+    egress,
     vaults: [vault],
     templates: Object.values(templates).map(({ name, disk, digest }) => ({ name, diskPath: disk, digest })),
     clock,

@@ -17,6 +17,8 @@ export const databaseDirOf = (folders: Folders): string => join(controlFolderOf(
 export const databaseSocketDirOf = ({ runDir }: Folders): string => join(runDir, 'db');
 export const nodeSocketOf = ({ runDir }: Folders): string => join(runDir, 'node', 'link');
 export const gatewaySocketOf = ({ runDir }: Folders): string => join(runDir, 'gateway', 'link');
+/** Where the node brings what leaves sandboxes; control may not. */
+export const egressSocketOf = ({ runDir }: Folders): string => join(runDir, 'egress', 'link');
 
 export const vaultFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>, name: VaultName): string =>
   join(dataDir, 'vaults', name);
@@ -50,6 +52,7 @@ export async function makeFolders(config: Folders, users: Users): Promise<void> 
   const { control } = users;
   await makeFolder(join(runDir, 'node'), SHARED_WITH_GROUP, { uid: users.node.uid, gid: control.gid });
   await makeFolder(join(runDir, 'gateway'), SHARED_WITH_GROUP, { uid: users.gateway.uid, gid: control.gid });
+  await makeFolder(join(runDir, 'egress'), SHARED_WITH_GROUP, { uid: users.gateway.uid, gid: users.node.gid });
   await adoptDatabase(config, users.control);
 }
 

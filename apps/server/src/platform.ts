@@ -63,14 +63,15 @@ async function compose(config: Config, report: (step: string) => void, closers: 
     (running) => running.close(),
   );
   const helper = closers.add(await connectHelper(helperProcess.socketPath), async (connected) => connected.close());
-  const node = await openNode({ config, assets, helper, report, onWarning, tracing });
+  const gateway = createGateway();
+  const node = await openNode({ config, assets, helper, egress: gateway, report, onWarning, tracing });
   let closeNode = leaveNode;
   closers.add(node, (open) => closeNode(open));
   const { url, control, createApiKey } = closers.add(
     await openControl({
       config,
       node,
-      gateway: createGateway(),
+      gateway,
       listen: config.listen,
       databaseUser: users.control.name,
       logger,

@@ -2,12 +2,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, open, readFile, rm, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
-import { connectGateway } from '@space/link';
+import { newId, type PortConnection } from '@space/core';
+import { connectEgress, connectGateway } from '@space/link';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { chance } from './clock.ts';
 import { type Config, configFrom } from './config.ts';
 import { lockData } from './data-lock.ts';
-import { gatewaySocketOf, lockFileOf, makeDataFolder, makeFolders } from './places.ts';
+import { egressSocketOf, gatewaySocketOf, lockFileOf, makeDataFolder, makeFolders } from './places.ts';
 import { type EndFacts, Supervised } from './supervised.ts';
 import { findUsers, type Users } from './users.ts';
 
@@ -94,10 +97,22 @@ it('is started again each time it dies, and says how it died; stopped, it stays 
   expect(ends).toHaveLength(3);
 });
 
-it('refuses every connection by name: there are no rules', async () => {
+it('refuses every connection by name, at a socket that is the node’s alone: there are no rules', async () => {
   await startGateway();
-  const wanted = { sandboxId: 'sbx_0000000000000000' as never, host: 'example.com', port: 443 };
-  await expect(connectGateway(gatewaySocketOf(config)).open(wanted)).rejects.toMatchObject({ code: 'egress_refused' });
+  const socketPath = egressSocketOf(config);
+  expect(await stat(dirname(socketPath))).toMatchObject({ uid: users.gateway.uid, gid: users.node.gid });
+  expect((await stat(dirname(socketPath))).mode & 0o007).toBe(0);
+  const ids = { sandboxId: newId('sandbox', chance), lifeId: newId('life', chance) };
+  const quiet: PortConnection = {
+    output: (async function* () {})(),
+    write: async () => undefined,
+    end: () => undefined,
+    reset: () => undefined,
+    closed: Promise.resolve(),
+  };
+  const { signal } = new AbortController();
+  const carried = connectEgress(socketPath).carry({ ...ids, host: 'example.com', port: 443 }, quiet, signal);
+  await expect(carried).rejects.toMatchObject({ code: 'egress_refused' });
 });
 
 it('ends when its supervisor is killed, and until then nobody else gets the data folder', async () => {

@@ -14,6 +14,7 @@ export * from './parse-manifest.ts';
 export * from './pool.ts';
 export * from './ports/archive.ts';
 export * from './ports/clock.ts';
+export * from './ports/egress.ts';
 export * from './ports/gateway.ts';
 export * from './ports/guest.ts';
 export * from './ports/guest-files.ts';

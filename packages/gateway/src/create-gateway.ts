@@ -1,9 +1,11 @@
-import { AppError, type GatewayPort } from '@space/core';
+import { AppError, type EgressPort, type GatewayPort } from '@space/core';
 
-export function createGateway(): GatewayPort {
+export type Gateway = GatewayPort & EgressPort;
+
+export function createGateway(): Gateway {
   return {
     health: async () => ({ rules: 'none' }),
-    async open({ sandboxId, host, port }) {
+    async carry({ sandboxId, host, port }) {
       throw new AppError('egress_refused', {
         detail: `No rules are loaded, so nothing leaves: ${sandboxId} asked for port ${port} of a host.`,
         facts: { host, port },

@@ -6,13 +6,14 @@
  *     download                ◄ reply, body … end
  *     upload                  ► body … end   ◄ reply
  *     connect                 ◄ reply, then both ways: body … end
+ *     lend                    both ways: body … end, each with credits against it; ◄ reply when it is over
  *
  * A failure may come in place of any answer and is the last frame. Who closes the line early gives the call up: the other
  * side's signal aborts. `read` are calls that change nothing, or nothing more when they are repeated.
  */
 import type { PortConnection } from '@space/core';
 
-export type CallKind = 'call' | 'read' | 'abortable' | 'stream' | 'download' | 'upload' | 'connect';
+export type CallKind = 'call' | 'read' | 'abortable' | 'stream' | 'download' | 'upload' | 'connect' | 'lend';
 
 export type Calls = Readonly<Record<string, CallKind>>;
 
@@ -25,11 +26,13 @@ export type KindOf<F> = F extends (...args: infer A) => infer R
       : R extends Promise<PortConnection>
         ? 'connect'
         : R extends Promise<unknown>
-          ? Extract<A[number], AsyncIterable<Uint8Array>> extends never
-            ? Extract<A[number], AbortSignal> extends never
-              ? 'call' | 'read'
-              : 'abortable'
-            : 'upload'
+          ? Extract<A[number], PortConnection> extends never
+            ? Extract<A[number], AsyncIterable<Uint8Array>> extends never
+              ? Extract<A[number], AbortSignal> extends never
+                ? 'call' | 'read'
+                : 'abortable'
+              : 'upload'
+            : 'lend'
           : never
   : never;
 

@@ -4,6 +4,7 @@ import { AppError, type PortConnection } from '@space/core';
 import { sendBody } from './bodies.ts';
 import type { CallKind, Method } from './calls.ts';
 import { failureFrom } from './failure.ts';
+import { copy, LentConnection } from './lent.ts';
 import { FRAME, type Frame, type FrameKind, Line, MAX_BODY_BYTES } from './line.ts';
 import { packValue, unpackValue } from './values.ts';
 
@@ -40,6 +41,8 @@ export class Dialer {
         return (...args) => this.#upload(name, args);
       case 'connect':
         return (...args) => this.#connect(name, args);
+      case 'lend':
+        return (...args) => this.#lend(name, args);
     }
   }
 
@@ -123,6 +126,34 @@ export class Dialer {
       const failure = exchange.explain(thrown);
       exchange.end();
       throw failure;
+    }
+  }
+
+  async #lend(name: string, given: readonly unknown[]): Promise<void> {
+    const { args: all, signal } = withoutSignal(given);
+    const own = all.at(-1) as PortConnection;
+    const exchange = this.#begin(signal);
+    let broken: { readonly thrown: unknown } | undefined;
+    try {
+      await exchange.call(name, all.slice(0, -1));
+      const far = new LentConnection(exchange.line);
+      // What fails since the far side is gone says nothing of why.
+      const breakOff = (thrown: unknown): void => {
+        if (!far.over) broken ??= { thrown };
+        exchange.line.close();
+      };
+      const delivered = copy(far, own).catch(breakOff);
+      copy(own, far).catch(breakOff);
+      const last = await far.last;
+      if (last?.kind === FRAME.failure) throw failureFrom(unpackValue(last.payload));
+      if (last?.kind !== FRAME.reply) throw new Error('the other side ended');
+      // What it has sent is still delivered.
+      await delivered;
+    } catch (thrown) {
+      throw broken === undefined ? exchange.explain(thrown) : broken.thrown;
+    } finally {
+      exchange.end();
+      own.reset();
     }
   }
 

@@ -6,7 +6,6 @@ import { type Service, serveCalls } from './serve.ts';
 
 const GATEWAY_CALLS = {
   health: 'read',
-  open: 'call',
 } as const satisfies { readonly [K in keyof GatewayPort]: KindOf<GatewayPort[K]> } & Calls;
 
 interface ServeGatewayOptions {
@@ -16,7 +15,7 @@ interface ServeGatewayOptions {
 }
 
 export function serveGateway({ gateway, ...options }: ServeGatewayOptions): Promise<Service> {
-  const methods: Record<string, Method> = { health: () => gateway.health(), open: (wanted) => gateway.open(wanted) };
+  const methods: Record<string, Method> = { health: () => gateway.health() };
   return serveCalls({ ...options, calls: GATEWAY_CALLS, methods });
 }
 
@@ -25,6 +24,5 @@ export function connectGateway(socketPath: string): GatewayPort {
   const dialer = new Dialer({ socketPath, unreachable: absent, lost: absent });
   return {
     health: dialer.method('health', GATEWAY_CALLS.health) as GatewayPort['health'],
-    open: dialer.method('open', GATEWAY_CALLS.open) as GatewayPort['open'],
   };
 }

@@ -12,7 +12,7 @@ const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 export const MAX_BODY_BYTES = 64 * 1024;
 const HEADER_BYTES = 5;
 
-export const FRAME = { call: 1, reply: 2, item: 3, body: 4, end: 5, failure: 6 } as const;
+export const FRAME = { call: 1, reply: 2, item: 3, body: 4, end: 5, failure: 6, credit: 7 } as const;
 export type FrameKind = (typeof FRAME)[keyof typeof FRAME];
 
 export interface Frame {

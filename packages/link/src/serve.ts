@@ -5,6 +5,7 @@ import { AppError, type PortConnection, type Tracer } from '@space/core';
 import { receiveBody, sendBody } from './bodies.ts';
 import type { CallHead, CallKind, Calls, Method } from './calls.ts';
 import { describeFailure } from './failure.ts';
+import { LentConnection } from './lent.ts';
 import { FRAME, Line } from './line.ts';
 import { packValue, unpackValue } from './values.ts';
 
@@ -22,6 +23,8 @@ export interface ServedCalls {
   readonly check?: (method: string, args: readonly unknown[]) => void;
   /** Told of errors that are no part of the catalogue. */
   readonly onUnexpected: (thrown: unknown, method: string) => void;
+  /** At once; beyond it a caller is cut off. */
+  readonly maxLines?: number;
   /** Left out: nobody asked for traces. */
   readonly tracer?: Tracer | undefined;
 }
@@ -39,7 +42,7 @@ export async function serveCalls(served: ServedCalls): Promise<Service> {
     line.onGone(() => lines.delete(line));
     void answer(line, served);
   });
-  server.maxConnections = MAX_LINES;
+  server.maxConnections = served.maxLines ?? MAX_LINES;
   // Of a process that is gone: nobody listens on it.
   await rm(served.socketPath, { force: true });
   await listen(server, served.socketPath);
@@ -136,6 +139,11 @@ async function carryOut(
       const connection = (await run(...args, signal)) as PortConnection;
       await line.send(FRAME.reply, packValue(null));
       return carry(line, connection);
+    }
+    case 'lend': {
+      const lent = new LentConnection(line);
+      await run(...args, lent, signal);
+      return line.send(FRAME.reply, packValue(null));
     }
   }
 }

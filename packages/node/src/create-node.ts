@@ -3,6 +3,7 @@ import type {
   Archive,
   Chance,
   Clock,
+  EgressPort,
   LifeEnd,
   LifeId,
   NodeCapabilities,
@@ -32,6 +33,8 @@ export type { TemplateSource } from './ready.ts';
 export interface NodeOptions {
   readonly runtime: Runtime;
   readonly connectGuest: ConnectGuest;
+  /** Where what leaves sandboxes goes. */
+  readonly egress: EgressPort;
   /** Open vaults; the node closes them. */
   readonly vaults: readonly Vault[];
   readonly templates: readonly TemplateSource[];

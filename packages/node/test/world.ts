@@ -19,7 +19,16 @@ import {
 } from '@space/core';
 import { connectNode, type RemoteNode, type Service, serveNode } from '@space/link';
 import { createNode, type Node, type PoolOptions } from '@space/node';
-import { connectFakeGuest, FakeArchive, FakeRuntime, FakeVault, Faults, realClock, seededChance } from '@space/testkit';
+import {
+  connectFakeGuest,
+  FakeArchive,
+  FakeEgress,
+  FakeRuntime,
+  FakeVault,
+  Faults,
+  realClock,
+  seededChance,
+} from '@space/testkit';
 
 /** Thousands of small files are made here; on a disk that others use each of them waits. */
 const IN_MEMORY = '/dev/shm';
@@ -88,6 +97,7 @@ export async function makeWorld(
     const node = createNode({
       runtime: new FakeRuntime(memory, faults, runtime.alive, { vmmBuild }, earlier),
       connectGuest: connectFakeGuest,
+      egress: new FakeEgress(),
       vaults: [fakeVault],
       templates: [{ name: 'base', diskPath: image, digest: 'base-digest' }],
       clock: realClock(),

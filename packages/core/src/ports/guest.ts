@@ -59,6 +59,8 @@ export interface GuestIdentity {
   readonly entropy: Uint8Array;
   /** Nobody has owned the machine before: the commands that have ended in it are forgotten. */
   readonly isFresh: boolean;
+  /** Certificates (PEM) that programs are to trust beside those of the image. That they can be put there is not promised. */
+  readonly trust?: string;
 }
 
 export interface GuestCommand {

@@ -128,6 +128,8 @@ export interface StartOrder extends Order {
   readonly template: string;
   readonly generation: number;
   readonly size: Size;
+  /** Certificates (PEM) that programs in it are to trust beside those of its image: the gateway's, for the organisation. */
+  readonly trust?: string;
 }
 
 export interface ArchiveSource {
@@ -203,6 +205,8 @@ export interface RewindOrder extends Order {
   /** The point that the present is kept as; null: a present that cannot be kept is given up. */
   readonly keepAs: SnapshotId | null;
   readonly generation: number;
+  /** As of a start. */
+  readonly trust?: string;
 }
 
 export interface DestroyOrder extends Order {
