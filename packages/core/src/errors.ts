@@ -367,7 +367,19 @@ export const ERRORS = {
     status: 403,
     retry: 'never',
     title: 'The sandbox may not reach that',
-    nextStep: 'GET /v1/capabilities says whether there is a way out at all.',
+    nextStep: 'The message names the rule and whom to ask; `network` of the sandbox says what it may reach.',
+  },
+  egress_failed: {
+    status: 502,
+    retry: 'later',
+    title: 'What the sandbox may reach did not answer as it should',
+    nextStep: 'The message says what failed: its name, its address, its certificate, or the connection.',
+  },
+  network_too_wide: {
+    status: 403,
+    retry: 'never',
+    title: 'The organisation does not allow that much network',
+    nextStep: 'Ask for less, or have an admin change the constraints of the organisation (GET /v1/network).',
   },
   node_unavailable: {
     status: 503,

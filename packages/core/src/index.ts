@@ -4,6 +4,13 @@
  */
 export * from './authority.ts';
 export * from './cadence.ts';
+export * from './egress/addresses.ts';
+export * from './egress/cap.ts';
+export * from './egress/decide-egress.ts';
+export * from './egress/hosts.ts';
+export * from './egress/network-policy.ts';
+export * from './egress/registries.ts';
+export { normaliseHostPattern } from './egress/rules.ts';
 export * from './errors.ts';
 export * from './idle.ts';
 export * from './ids.ts';

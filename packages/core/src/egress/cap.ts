@@ -1,0 +1,38 @@
+/** Whether a policy keeps within an organisation's constraints. A wider one is refused as it is, never made narrower. */
+import { AppError } from '../errors.ts';
+import type { AllowRule, NetworkConstraints, NetworkPolicy } from './network-policy.ts';
+import { hostLiesWithin, liesWithin, type NamedRule, rulesOf } from './rules.ts';
+
+/** What is too wide, each by its name; empty: it keeps within. */
+export function exceeding(policy: NetworkPolicy, constraints: NetworkConstraints): readonly string[] {
+  const widest = rulesOf(constraints).map(({ rule }) => rule);
+  const tooWide = rulesOf(policy).filter(({ rule }) => !isCovered(rule, widest));
+  const barred = policy.allow.flatMap((rule, index) => {
+    const name = `allow ${index + 1}: ${rule.host}`;
+    if (constraints.deny.some((pattern) => hostLiesWithin(rule.host, pattern))) return [`${name} (denied)`];
+    const writes = rule.access === 'write' || rule.protocol !== 'http';
+    const readOnly = writes && constraints.readOnly.some((pattern) => hostLiesWithin(rule.host, pattern));
+    return readOnly ? [`${name} (read only)`] : [];
+  });
+  return [...new Set([...tooWide.map(nameOf), ...barred])];
+}
+
+/** Throws `network_too_wide`. */
+export function checkWithin(policy: NetworkPolicy, constraints: NetworkConstraints): void {
+  const [first, ...more] = exceeding(policy, constraints);
+  if (first === undefined) return;
+  throw new AppError('network_too_wide', {
+    detail: `The organisation does not allow: ${[first, ...more].slice(0, 10).join('; ')}${more.length > 9 ? '; …' : ''}.`,
+    facts: { exceeds: first },
+  });
+}
+
+function isCovered(rule: AllowRule, widest: readonly AllowRule[]): boolean {
+  // What lets any bytes through lets TLS through unopened.
+  const forms: readonly AllowRule[] = rule.protocol === 'tls' ? [rule, { ...rule, protocol: 'tcp' }] : [rule];
+  return forms.some((form) => widest.some((outer) => liesWithin(form, outer)));
+}
+
+function nameOf({ name }: NamedRule): string {
+  return name;
+}

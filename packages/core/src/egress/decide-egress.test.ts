@@ -1,0 +1,263 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { checkWithin, exceeding } from './cap.ts';
+import { decideAddress, decideOpaque, decideRequest, decideTarget, type EgressRules } from './decide-egress.ts';
+import {
+  ACCESSES,
+  type AllowRule,
+  DEFAULT_NETWORK_POLICY,
+  EGRESS_PROTOCOLS,
+  NETWORK_PRESETS,
+  type NetworkConstraints,
+  type NetworkPolicy,
+  NO_CONSTRAINTS,
+} from './network-policy.ts';
+import { matchesHost, normaliseHostPattern } from './rules.ts';
+
+const NONE: NetworkPolicy = { preset: 'none', allow: [], deny: [] };
+
+function allow(rule: Partial<AllowRule> & Pick<AllowRule, 'host'>): AllowRule {
+  return { ports: [443], protocol: 'http', access: 'read', path: '/', ...rule };
+}
+
+function rulesWith(policy: Partial<NetworkPolicy>, constraints: Partial<NetworkConstraints> = {}): EgressRules {
+  return { policy: { ...NONE, ...policy }, constraints: { ...NO_CONSTRAINTS, ...constraints } };
+}
+
+const get = (host: string, path = '/') => ({ host, port: 443, method: 'GET', path, headers: [] });
+
+describe('a request', () => {
+  it('is denied when nothing allows it, and the owner of the sandbox is named', () => {
+    const decision = decideRequest(rulesWith({}), get('example.com'));
+    expect(decision).toMatchObject({ allowed: false, rule: 'no rule', ask: 'owner' });
+  });
+
+  it('to a registry may read, in clear text too, and not write', () => {
+    const rules: EgressRules = { policy: DEFAULT_NETWORK_POLICY, constraints: NO_CONSTRAINTS };
+    expect(decideRequest(rules, get('pypi.org', '/simple/x/'))).toEqual({ allowed: true, rule: 'packages: PyPI' });
+    expect(decideRequest(rules, { ...get('deb.debian.org'), port: 80 }).allowed).toBe(true);
+    expect(decideRequest(rules, { ...get('registry.npmjs.org'), method: 'PUT' }).allowed).toBe(false);
+    expect(decideRequest(rules, get('pypi.org.evil.example')).allowed).toBe(false);
+    expect(decideRequest(rules, { ...get('pypi.org'), port: 8443 }).allowed).toBe(false);
+  });
+
+  it('that turns into something else by its headers is a write', () => {
+    const rules = rulesWith({ allow: [allow({ host: 'a.example' })] });
+    for (const header of ['upgrade', 'x-http-method-override', 'x-http-method', 'x-method-override']) {
+      expect(decideRequest(rules, { ...get('a.example'), headers: [header] }).allowed).toBe(false);
+    }
+    for (const method of ['POST', 'PUT', 'DELETE', 'PATCH', 'TRACE', 'CONNECT', 'get', 'QUERY']) {
+      expect(decideRequest(rules, { ...get('a.example'), method }).allowed).toBe(false);
+    }
+  });
+
+  it('keeps to the path of its rule, in no notation that a server may read otherwise', () => {
+    const rules = rulesWith({ allow: [allow({ host: 'a.example', path: '/repos/mine' })] });
+    for (const path of ['/repos/mine', '/repos/mine/x', '/repos/mine/']) {
+      expect(decideRequest(rules, get('a.example', path)).allowed).toBe(true);
+    }
+    for (const path of [
+      '/repos/mine2',
+      '/repos',
+      '/repos/mine/../other',
+      '/repos/mine/%2e%2e/other',
+      '/repos/mine/%2E./other',
+      '/repos/mine/..%2fother',
+      '/repos/mine/.\\../other',
+      '/repos/mine/..;/other',
+      '//repos/mine',
+      '/repos/mine//x',
+      '/repos/mine/%252e%252e/x',
+      '/repos/mine\0',
+      'repos/mine',
+      '*',
+    ]) {
+      expect(decideRequest(rules, get('a.example', path)).allowed, path).toBe(false);
+    }
+  });
+
+  it('is denied by a deny of the sandbox, whatever allows it', () => {
+    const rules = rulesWith({ preset: 'internet', deny: ['*.evil.example', 'evil.example'] });
+    expect(decideRequest(rules, get('good.example')).allowed).toBe(true);
+    expect(decideRequest(rules, get('a.b.evil.example'))).toMatchObject({ rule: 'deny: *.evil.example', ask: 'owner' });
+    expect(decideTarget(rules, { host: 'evil.example', port: 22 }).allowed).toBe(false);
+  });
+});
+
+describe('what the organisation says', () => {
+  it('stands above every policy, and names an admin', () => {
+    const rules = rulesWith({ preset: 'internet' }, { deny: ['evil.example'], readOnly: ['*.corp.example'] });
+    expect(decideRequest(rules, get('evil.example'))).toMatchObject({ allowed: false, ask: 'admin' });
+    expect(decideRequest(rules, get('git.corp.example')).allowed).toBe(true);
+    const post = { ...get('git.corp.example'), method: 'POST' };
+    expect(decideRequest(rules, post)).toMatchObject({
+      allowed: false,
+      rule: 'organisation, read only: *.corp.example',
+      ask: 'admin',
+    });
+    expect(decideRequest(rules, { ...get('git.corp.example'), headers: ['upgrade'] }).allowed).toBe(false);
+    expect(decideOpaque(rules, { host: 'git.corp.example', port: 22 }, 'tcp').allowed).toBe(false);
+  });
+
+  it('cuts what was allowed before it became narrower', () => {
+    const rules = rulesWith({ preset: 'internet' }, { preset: 'packages' });
+    expect(decideRequest(rules, get('example.com'))).toMatchObject({ allowed: false, ask: 'admin' });
+    expect(decideRequest(rules, get('pypi.org')).allowed).toBe(true);
+  });
+});
+
+describe('a connection that is not read', () => {
+  it('needs a rule of its own protocol', () => {
+    const rules = rulesWith({
+      allow: [
+        allow({ host: 'a.example', access: 'write' }),
+        allow({ host: 'b.example', protocol: 'tcp', ports: [22], access: 'write' }),
+        allow({ host: 'c.example', protocol: 'tls', access: 'write' }),
+      ],
+    });
+    expect(decideOpaque(rules, { host: 'a.example', port: 443 }, 'tcp').allowed).toBe(false);
+    expect(decideOpaque(rules, { host: 'a.example', port: 443 }, 'tls').allowed).toBe(false);
+    expect(decideOpaque(rules, { host: 'b.example', port: 22 }, 'tcp').allowed).toBe(true);
+    expect(decideOpaque(rules, { host: 'b.example', port: 23 }, 'tcp').allowed).toBe(false);
+    expect(decideOpaque(rules, { host: 'c.example', port: 443 }, 'tls').allowed).toBe(true);
+    expect(decideRequest(rules, get('c.example')).allowed).toBe(false);
+  });
+
+  it('with any bytes is a part of the internet; TLS that is not opened is not', () => {
+    const rules = rulesWith({ preset: 'internet' });
+    expect(decideOpaque(rules, { host: 'git.example', port: 22 }, 'tcp').allowed).toBe(true);
+    expect(decideOpaque(rules, { host: 'git.example', port: 443 }, 'tls').allowed).toBe(false);
+  });
+});
+
+describe('an address', () => {
+  it('must be public, unless the host is one of the private ones by name', () => {
+    const rules = rulesWith({ preset: 'internet' }, { privateHosts: ['git.corp.example', '*'] });
+    const at = (host: string) => ({ host, port: 443 });
+    expect(decideAddress(rules, at('any.example'), 'public').allowed).toBe(true);
+    expect(decideAddress(rules, at('git.corp.example'), 'private').allowed).toBe(true);
+    expect(decideAddress(rules, at('any.example'), 'private')).toMatchObject({ allowed: false, ask: 'admin' });
+    expect(decideAddress(rules, at('git.corp.example'), 'metadata').allowed).toBe(false);
+    expect(decideAddress(rules, at('git.corp.example'), 'reserved').allowed).toBe(false);
+  });
+});
+
+describe('a policy that is wider than the organisation allows', () => {
+  it('is refused, by what exceeds', () => {
+    const constraints = { ...NO_CONSTRAINTS, preset: 'packages', allow: [allow({ host: '*.corp.example' })] } as const;
+    expect(exceeding({ ...NONE, preset: 'packages' }, constraints)).toEqual([]);
+    expect(exceeding({ ...NONE, allow: [allow({ host: 'git.corp.example', path: '/x' })] }, constraints)).toEqual([]);
+    for (const [rule, name] of [
+      [allow({ host: 'corp.example' }), 'allow 1: corp.example'],
+      [allow({ host: '*' }), 'allow 1: *'],
+      [allow({ host: 'git.corp.example', access: 'write' }), 'allow 1: git.corp.example'],
+      [allow({ host: 'git.corp.example', ports: [443, 22] }), 'allow 1: git.corp.example'],
+      [allow({ host: 'git.corp.example', protocol: 'tcp' }), 'allow 1: git.corp.example'],
+    ] as const) {
+      expect(exceeding({ ...NONE, allow: [rule] }, constraints)).toEqual([name]);
+    }
+    expect(exceeding({ ...NONE, preset: 'internet' }, constraints)).toEqual(['internet']);
+    expect(() => checkWithin({ ...NONE, preset: 'internet' }, constraints)).toThrow(/does not allow: internet/);
+  });
+
+  it('is one with a rule for a host that is denied, or that writes where only reading is allowed', () => {
+    const constraints = { ...NO_CONSTRAINTS, deny: ['*.evil.example'], readOnly: ['docs.example'] };
+    expect(exceeding({ ...NONE, allow: [allow({ host: 'x.evil.example' })] }, constraints)).toHaveLength(1);
+    expect(exceeding({ ...NONE, allow: [allow({ host: 'docs.example', access: 'write' })] }, constraints)).toHaveLength(
+      1,
+    );
+    expect(exceeding({ ...NONE, allow: [allow({ host: 'docs.example' })] }, constraints)).toEqual([]);
+  });
+});
+
+const host = fc.constantFrom('a.example', 'b.example', 'x.a.example', 'x.y.a.example', 'pypi.org', '1.1.1.1');
+const pattern = fc.constantFrom('a.example', '*.a.example', '*.example', 'pypi.org', '*', '1.1.1.1', 'x.a.example');
+const rule: fc.Arbitrary<AllowRule> = fc.record({
+  host: pattern,
+  ports: fc.constantFrom<AllowRule['ports']>([443], [80, 443], [22], 'all'),
+  protocol: fc.constantFrom(...EGRESS_PROTOCOLS),
+  access: fc.constantFrom(...ACCESSES),
+  path: fc.constantFrom('/', '/a', '/a/b', '/ab'),
+});
+const policy: fc.Arbitrary<NetworkPolicy> = fc.record({
+  preset: fc.constantFrom(...NETWORK_PRESETS),
+  allow: fc.array(rule, { maxLength: 4 }),
+  deny: fc.array(pattern, { maxLength: 1 }),
+});
+const constraints: fc.Arbitrary<NetworkConstraints> = fc
+  .tuple(policy, fc.array(pattern, { maxLength: 1 }))
+  .map(([wide, readOnly]) => ({ ...wide, readOnly, privateHosts: [] }));
+const request = fc.record({
+  host,
+  port: fc.constantFrom(22, 80, 443),
+  method: fc.constantFrom('GET', 'HEAD', 'POST'),
+  path: fc.constantFrom('/', '/a', '/a/b/c', '/ab', '/b', '/a/../b'),
+  headers: fc.constantFrom<string[]>([], ['upgrade']),
+});
+
+describe('for any policy and constraints', () => {
+  it('what is let through is let through by the constraints alone, and by the policy alone', () => {
+    fc.assert(
+      fc.property(policy, constraints, request, (own, wide, asked) => {
+        if (!decideRequest({ policy: own, constraints: wide }, asked).allowed) return;
+        expect(decideRequest({ policy: own, constraints: NO_CONSTRAINTS }, asked).allowed).toBe(true);
+        expect(decideRequest({ policy: wide, constraints: wide }, asked).allowed).toBe(true);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('within its constraints a policy loses nothing but what they deny or let be read only', () => {
+    fc.assert(
+      fc.property(policy, constraints, request, (own, wide, asked) => {
+        if (exceeding(own, wide).length > 0) return;
+        const alone = decideRequest({ policy: own, constraints: NO_CONSTRAINTS }, asked);
+        const capped = decideRequest({ policy: own, constraints: wide }, asked);
+        const isBarred = [...wide.deny, ...wide.readOnly].some((one) => matchesHost(one, asked.host));
+        if (!isBarred) expect(capped).toEqual(alone);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('a target that is refused before it is looked up is refused as whatever', () => {
+    fc.assert(
+      fc.property(policy, constraints, request, (own, wide, asked) => {
+        const rules = { policy: own, constraints: wide };
+        if (decideTarget(rules, asked).allowed) return;
+        expect(decideRequest(rules, asked).allowed).toBe(false);
+        expect(decideOpaque(rules, asked, 'tcp').allowed).toBe(false);
+        expect(decideOpaque(rules, asked, 'tls').allowed).toBe(false);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('one more deny, and one rule less, never lets more through', () => {
+    fc.assert(
+      fc.property(policy, constraints, request, pattern, (own, wide, asked, more) => {
+        if (decideRequest({ policy: own, constraints: wide }, asked).allowed) return;
+        const narrower = { ...own, allow: own.allow.slice(1), deny: [...own.deny, more] };
+        expect(decideRequest({ policy: narrower, constraints: wide }, asked).allowed).toBe(false);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+describe('a host of a rule', () => {
+  it.each([
+    ['*.Example.COM.', '*.example.com'],
+    ['Bücher.example', 'xn--bcher-kva.example'],
+    ['*', '*'],
+    ['[::1]', '::1'],
+    ['*.*.example.com', null],
+    ['exa*mple.com', null],
+    ['*example.com', null],
+    ['*.1.2.3.4', null],
+    ['example.com:443', null],
+    ['https://example.com', null],
+  ])('%s is %s', (text, normal) => {
+    expect(normaliseHostPattern(text)).toBe(normal);
+  });
+});

@@ -1,0 +1,134 @@
+/**
+ * Whether something may leave a sandbox: the one decision, made for each connection and each request, with the rule that made
+ * it. The organisation's constraints stand above the policy; in each, what denies stands above what allows; what nothing
+ * allows is denied. No rules at all is `noRules`.
+ */
+import type { AddressClass } from './addresses.ts';
+import type { AllowRule, EgressProtocol, NetworkConstraints, NetworkPolicy } from './network-policy.ts';
+import { matchesHost, matchesPath, matchesPort, type NamedRule, rulesOf } from './rules.ts';
+
+export interface EgressRules {
+  readonly policy: NetworkPolicy;
+  readonly constraints: NetworkConstraints;
+}
+
+export interface EgressTarget {
+  /** As `normaliseHost` gives it. */
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface EgressRequest extends EgressTarget {
+  readonly method: string;
+  /** Without the query. */
+  readonly path: string;
+  /** Names in lower case. */
+  readonly headers: readonly string[];
+}
+
+/** `owner`: whoever may change the sandbox. `admin`: of the organisation. */
+export type AskWhom = 'owner' | 'admin';
+
+export type EgressDecision =
+  | { readonly allowed: true; readonly rule: string }
+  | { readonly allowed: false; readonly rule: string; readonly reason: string; readonly ask: AskWhom };
+
+const READS: readonly string[] = ['GET', 'HEAD', 'OPTIONS'];
+/** Headers by which a read becomes something else: another protocol, or another method. */
+const TURNS_INTO_WRITE: readonly string[] = ['upgrade', 'x-http-method-override', 'x-http-method', 'x-method-override'];
+
+/** Asked before a name is looked up: whether any connection to it could be let through, as whatever. */
+export function decideTarget(rules: EgressRules, target: EgressTarget): EgressDecision {
+  return decide(rules, target, () => true);
+}
+
+/** Of a connection that nothing is read of. */
+export function decideOpaque(
+  rules: EgressRules,
+  target: EgressTarget,
+  protocol: Exclude<EgressProtocol, 'http'>,
+): EgressDecision {
+  const readOnly = readOnlyHost(rules, target);
+  if (readOnly !== null) return deniedByReadOnly(readOnly, 'What cannot be read counts as a write.');
+  return decide(rules, target, (rule) => rule.protocol === protocol);
+}
+
+export function decideRequest(rules: EgressRules, request: EgressRequest): EgressDecision {
+  const isWrite = !READS.includes(request.method) || request.headers.some((name) => TURNS_INTO_WRITE.includes(name));
+  const readOnly = isWrite ? readOnlyHost(rules, request) : null;
+  if (readOnly !== null) return deniedByReadOnly(readOnly, `${request.method} is a write.`);
+  const isPlain = isPlainPath(request.path);
+  return decide(
+    rules,
+    request,
+    ({ protocol, access, path }) =>
+      protocol === 'http' &&
+      (access === 'write' || !isWrite) &&
+      (path === '/' || (isPlain && matchesPath(path, request.path))),
+  );
+}
+
+/** Of the address that is about to be dialled. */
+export function decideAddress(rules: EgressRules, { host }: EgressTarget, is: AddressClass): EgressDecision {
+  if (is === 'public') return { allowed: true, rule: 'public address' };
+  const { privateHosts } = rules.constraints;
+  const pattern = privateHosts.find((one) => one !== '*' && matchesHost(one, host));
+  if (is === 'private' && pattern !== undefined) return { allowed: true, rule: `private host: ${pattern}` };
+  const reason = `${host} has an address that is not public (${is}).`;
+  return { allowed: false, rule: 'public addresses only', reason, ask: 'admin' };
+}
+
+function decide(rules: EgressRules, target: EgressTarget, covers: (rule: AllowRule) => boolean): EgressDecision {
+  const { policy, constraints } = rules;
+  const barred = constraints.deny.find((pattern) => matchesHost(pattern, target.host));
+  if (barred !== undefined) return denied(`organisation, deny: ${barred}`, 'The organisation denies it.', 'admin');
+  const refused = policy.deny.find((pattern) => matchesHost(pattern, target.host));
+  if (refused !== undefined) return denied(`deny: ${refused}`, 'The sandbox denies it.', 'owner');
+  const found = firstThatCovers(policy, target, covers);
+  if (found === null) return denied('no rule', 'No rule of the sandbox allows it.', 'owner');
+  // Constraints may have become narrower since the policy was set.
+  if (firstThatCovers(constraints, target, covers) === null && !opensOpaque(found, rules, target)) {
+    return denied('organisation', 'It is more than the organisation allows.', 'admin');
+  }
+  return { allowed: true, rule: found.name };
+}
+
+/** TLS that is not opened needs a rule of its own in the policy; what lets any bytes through lets that through as well. */
+function opensOpaque({ rule }: NamedRule, { constraints }: EgressRules, target: EgressTarget): boolean {
+  return rule.protocol === 'tls' && firstThatCovers(constraints, target, (one) => one.protocol === 'tcp') !== null;
+}
+
+function firstThatCovers(
+  policy: NetworkPolicy,
+  { host, port }: EgressTarget,
+  covers: (rule: AllowRule) => boolean,
+): NamedRule | null {
+  return (
+    rulesOf(policy).find(({ rule }) => matchesHost(rule.host, host) && matchesPort(rule, port) && covers(rule)) ?? null
+  );
+}
+
+function readOnlyHost({ constraints }: EgressRules, { host }: EgressTarget): string | null {
+  return constraints.readOnly.find((pattern) => matchesHost(pattern, host)) ?? null;
+}
+
+function deniedByReadOnly(pattern: string, why: string): EgressDecision {
+  return denied(`organisation, read only: ${pattern}`, `The organisation lets this host be read only. ${why}`, 'admin');
+}
+
+function denied(rule: string, reason: string, ask: AskWhom): EgressDecision {
+  return { allowed: false, rule, reason, ask };
+}
+
+/**
+ * Whether every server reads the path as it is written. One that has dots as segments, or encodes what could be a letter
+ * or a slash, may lead elsewhere, so no rule for a path covers it.
+ */
+function isPlainPath(path: string): boolean {
+  return (
+    path.startsWith('/') &&
+    !path.includes('//') &&
+    !/[\\;\p{Cc}]|%(2e|2f|5c|00|25|3b)/iu.test(path) &&
+    !path.split('/').some((segment) => segment === '.' || segment === '..')
+  );
+}

@@ -1,0 +1,60 @@
+/**
+ * What a sandbox may reach: a preset, and rules that add to it or take away from it. An organisation's constraints are of the
+ * same form, and are the widest that any of its sandboxes may have.
+ *
+ * Everything that is left out is the stricter thing: a rule without `access` reads only, one without `ports` means HTTPS,
+ * one without `protocol` lets through nothing but requests that the gateway can read.
+ */
+
+export const NETWORK_PRESETS = ['none', 'packages', 'internet'] as const;
+/** Nothing; reading from public package registries; any public address. */
+export type NetworkPreset = (typeof NETWORK_PRESETS)[number];
+
+/** `http`: requests, in clear text or in TLS that the gateway ends. `tls`: TLS that it does not open. `tcp`: any bytes. */
+export const EGRESS_PROTOCOLS = ['http', 'tls', 'tcp'] as const;
+export type EgressProtocol = (typeof EGRESS_PROTOCOLS)[number];
+
+/** `read`: GET, HEAD and OPTIONS, and nothing that turns them into something else. */
+export const ACCESSES = ['read', 'write'] as const;
+export type Access = (typeof ACCESSES)[number];
+
+/** Of `tls` and `tcp` nothing can be read, so they have neither access nor path: all of it is a write. */
+export interface AllowRule {
+  /** A name, `*.` and a name (what lies below it, at any depth, and not itself), an address, or `*`. */
+  readonly host: string;
+  readonly ports: readonly number[] | 'all';
+  readonly protocol: EgressProtocol;
+  readonly access: Access;
+  /** Requests for it and what lies below it, by whole segments. `/`: all. */
+  readonly path: string;
+}
+
+export interface NetworkPolicy {
+  readonly preset: NetworkPreset;
+  readonly allow: readonly AllowRule[];
+  /** Hosts, as in a rule. Above all that allows. */
+  readonly deny: readonly string[];
+}
+
+export interface NetworkConstraints extends NetworkPolicy {
+  /** Hosts at which nothing is written, whatever a policy says. */
+  readonly readOnly: readonly string[];
+  /** Hosts that may have a private address. Only who runs the installation says which: the network is its own. */
+  readonly privateHosts: readonly string[];
+}
+
+export const MAX_ALLOW_RULES = 200;
+export const MAX_DENY_RULES = 200;
+export const MAX_RULE_PORTS = 32;
+
+export const DEFAULT_NETWORK_POLICY: NetworkPolicy = { preset: 'packages', allow: [], deny: [] };
+export const NO_CONSTRAINTS: NetworkConstraints = {
+  preset: 'internet',
+  allow: [],
+  deny: [],
+  readOnly: [],
+  privateHosts: [],
+};
+
+/** The ports that a rule means when it names none. */
+export const DEFAULT_RULE_PORTS: readonly number[] = [443];
