@@ -21,7 +21,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Types only: the SDK has no runtime dependencies.
   '@space/sdk': ['@space/contract'],
   // What a user's tests start: the platform but for its machine.
-  '@space/testing': ['@space/core', '@space/control', '@space/gateway', '@space/http', '@space/testkit'],
+  '@space/testing': ['@space/core', '@space/control', '@space/http', '@space/testkit'],
   '@space/guest-proto': [],
   '@space/guest-image': [],
   '@space/guest-grpc': ['@space/core', '@space/guest-proto'],

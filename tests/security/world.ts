@@ -2,9 +2,8 @@
 import { type IncomingMessage, request } from 'node:http';
 import { type Control, createApiKey, createControl } from '@space/control';
 import { MemoryRecords } from '@space/control/testing';
-import { createGateway } from '@space/gateway';
 import { createHttpServer, createLogger, type HttpServerOptions, listen } from '@space/http';
-import { FakeNode, realClock, seededChance } from '@space/testkit';
+import { FakeGateway, FakeNode, realClock, seededChance } from '@space/testkit';
 
 const ignore = () => undefined;
 
@@ -15,7 +14,7 @@ export class World implements AsyncDisposable {
   readonly #ports = { node: this.node, records: this.records, clock: realClock(), chance: seededChance(Date.now()) };
   readonly control: Control = createControl(
     { ...this.#ports, logger: { debug: ignore, info: ignore, warn: ignore, error: ignore } },
-    createGateway(),
+    new FakeGateway(),
   );
   #app: ReturnType<typeof createHttpServer> | undefined;
   url = '';

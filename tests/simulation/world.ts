@@ -22,10 +22,10 @@ import {
   type SnapshotId,
   type Vm,
 } from '@space/core';
-import { createGateway } from '@space/gateway';
 import { createNode, type Node } from '@space/node';
 import {
   connectFakeGuest,
+  FakeGateway,
   FakeRuntime,
   FakeVault,
   type FakeVm,
@@ -192,7 +192,7 @@ export class World {
     const vault = await FakeVault.open(DEFAULT_VAULT, FOLDER, new Faults(), storage);
     const runtime = new FakeRuntime(this.#memory, new Faults(), alive, {}, [], storage);
     const port = createNode({
-      egress: createGateway(),
+      egress: new FakeGateway(),
       archives: new Map(),
       runtime: stepped(steps, process, 'runtime', runtime, {
         answered: (_, __, answer) => (isVm(answer) ? this.#steppedVm(process, answer) : answer),
@@ -252,7 +252,7 @@ export class World {
         chance: this.chance,
         logger: { debug: quiet, info: quiet, warn: loud, error: loud },
       },
-      createGateway(),
+      new FakeGateway(),
     );
     this.#link = link;
     if (this.#node !== null) link.follow(this.#node);

@@ -10,11 +10,10 @@ import { promisify } from 'node:util';
 import { createApiKey, createControl } from '@space/control';
 import { MemoryRecords } from '@space/control/testing';
 import { DEFAULT_VAULT, NO_TRACES, SIZE_LIMITS } from '@space/core';
-import { createGateway } from '@space/gateway';
 import { createHttpServer, createLogger, listen } from '@space/http';
 import { connectNode, serveNode } from '@space/link';
 import { createNode } from '@space/node';
-import { connectFakeGuest, FakeRuntime, FakeVault, Faults, realClock, seededChance } from '@space/testkit';
+import { connectFakeGuest, FakeGateway, FakeRuntime, FakeVault, Faults, realClock, seededChance } from '@space/testkit';
 import { openTraces } from '@space/traces-otel';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
@@ -92,7 +91,7 @@ beforeAll(async () => {
   await writeFile(image, '{}');
   const [clock, chance, faults] = [realClock(), seededChance(randomBytes(4).readUInt32LE()), new Faults()];
   const node = createNode({
-    egress: createGateway(),
+    egress: new FakeGateway(),
     archives: new Map(),
     runtime: new FakeRuntime('in_place', faults),
     connectGuest: connectFakeGuest,
@@ -120,7 +119,7 @@ beforeAll(async () => {
   const records = new MemoryRecords();
   const ports = { node: remote, records, clock, chance, tracer: ofControl };
   const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
-  const control = createControl({ ...ports, logger }, createGateway());
+  const control = createControl({ ...ports, logger }, new FakeGateway());
   const app = createHttpServer({
     useCases: control,
     authenticate: (token, project) => control.authenticate(token, project),

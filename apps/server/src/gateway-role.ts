@@ -1,9 +1,9 @@
-/** The process that is to hold secrets and let traffic out. It holds none yet, and lets nothing out. */
+/** The process that lets traffic out of sandboxes, by the rules that control has set. */
 import { createGateway } from '@space/gateway';
 import { createLogger } from '@space/http/logger';
 import { serveEgress, serveGateway } from '@space/link';
 import { Closers } from './closers.ts';
-import { egressSocketOf, gatewaySocketOf } from './places.ts';
+import { egressSocketOf, gatewayFolderOf, gatewaySocketOf } from './places.ts';
 import type { Role } from './role-messages.ts';
 
 export function gatewayRole(): Role {
@@ -11,7 +11,7 @@ export function gatewayRole(): Role {
   return {
     async begin({ config }, say) {
       const logger = createLogger({ name: 'gateway', level: config.logLevel });
-      const gateway = createGateway();
+      const gateway = closers.add(createGateway({ folder: gatewayFolderOf(config) }), async (open) => open.close());
       const onUnexpected = (err: unknown, method: string) =>
         logger.error({ err, method }, 'a call failed unexpectedly');
       const serveAll = [

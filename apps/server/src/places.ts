@@ -26,6 +26,8 @@ export const vaultFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>, name: Vault
 export const buildsFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>): string => join(dataDir, 'vmm');
 /** What the node keeps beside vaults. */
 export const nodeFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>): string => join(dataDir, 'node');
+/** What the gateway alone keeps: the keys of authorities. */
+export const gatewayFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>): string => join(dataDir, 'gateway');
 export const helperFolderOf = ({ runDir }: Pick<Folders, 'runDir'>): string => join(runDir, 'helper');
 export const livesFolderOf = ({ runDir }: Pick<Folders, 'runDir'>): string => join(runDir, 'lives');
 /** For the files of the VM that probes for KVM. */
@@ -49,6 +51,7 @@ export async function makeFolders(config: Folders, users: Users): Promise<void> 
   for (const path of [nodeFolderOf(config), probeFolderOf(config)]) await makeNodeFolder(path, users.node);
   await makeFolder(controlFolderOf(config), PRIVATE, users.control);
   await makeFolder(databaseSocketDirOf(config), PRIVATE, users.control);
+  await makeFolder(gatewayFolderOf(config), PRIVATE, users.gateway);
   const { control } = users;
   await makeFolder(join(runDir, 'node'), SHARED_WITH_GROUP, { uid: users.node.uid, gid: control.gid });
   await makeFolder(join(runDir, 'gateway'), SHARED_WITH_GROUP, { uid: users.gateway.uid, gid: control.gid });

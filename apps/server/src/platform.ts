@@ -15,7 +15,7 @@ import { lockData } from './data-lock.ts';
 import { helperConfig } from './helper-config.ts';
 import { openControl } from './open-control.ts';
 import { leaveNode, openNode } from './open-node.ts';
-import { buildsFolderOf, lockFileOf, makeDataFolder, makeFolders } from './places.ts';
+import { buildsFolderOf, gatewayFolderOf, lockFileOf, makeDataFolder, makeFolders } from './places.ts';
 import { loadTraces, openTracing } from './tracing.ts';
 import { findUsers, ROOT } from './users.ts';
 
@@ -63,7 +63,7 @@ async function compose(config: Config, report: (step: string) => void, closers: 
     (running) => running.close(),
   );
   const helper = closers.add(await connectHelper(helperProcess.socketPath), async (connected) => connected.close());
-  const gateway = createGateway();
+  const gateway = closers.add(createGateway({ folder: gatewayFolderOf(config) }), async (open) => open.close());
   const node = await openNode({ config, assets, helper, egress: gateway, report, onWarning, tracing });
   let closeNode = leaveNode;
   closers.add(node, (open) => closeNode(open));

@@ -11,8 +11,7 @@ import {
   type ProcessId,
   type ProjectId,
 } from '@space/core';
-import { createGateway } from '@space/gateway';
-import { FakeNode, realClock, seededChance } from '@space/testkit';
+import { FakeGateway, FakeNode, realClock, seededChance } from '@space/testkit';
 import { type Control, createControl } from '../src/control.ts';
 import type { GatedCaller } from '../src/gated-caller.ts';
 import type { Logger } from '../src/ports.ts';
@@ -40,7 +39,7 @@ export class World {
   /** As a new process on the same records and node. The old one is let go of as a kill -9 does. */
   newControl(): Control {
     const { node, records, chance } = this;
-    this.control = createControl({ node, records, chance, clock: realClock(), logger: silent }, createGateway());
+    this.control = createControl({ node, records, chance, clock: realClock(), logger: silent }, new FakeGateway());
     return this.control;
   }
 

@@ -1,15 +1,111 @@
-import { AppError, type EgressPort, type GatewayPort } from '@space/core';
+import { randomBytes } from 'node:crypto';
+import {
+  AppError,
+  type EgressConnection,
+  type EgressPort,
+  type GatewayPort,
+  normaliseHost,
+  type PortConnection,
+  type SandboxId,
+  type SandboxRules,
+} from '@space/core';
+import { Authorities } from './authorities.ts';
+import { type CarryTools, carry } from './carry.ts';
+import { trustedContext } from './dial.ts';
+import { GuestStream } from './guest-stream.ts';
+import { Http1Front } from './http1.ts';
+import { OpenConnections } from './open-connections.ts';
+import { Passage } from './passage.ts';
+import { Recorder } from './recorder.ts';
+import { mismatch } from './refusal.ts';
+import { createResolve, type Resolve } from './resolver.ts';
 
-export type Gateway = GatewayPort & EgressPort;
+/** A connection that carries nothing for so long is closed. */
+const IDLE_MS = 60 * 60 * 1000;
+const LOOK_FOR_IDLE_MS = 60_000;
 
-export function createGateway(): Gateway {
+export interface GatewayOptions {
+  /** Its own, for the keys of authorities. */
+  readonly folder: string;
+  /** Authorities beside the machine's that hosts may have certificates of, as PEM. */
+  readonly upstreamAuthorities?: readonly string[];
+  /** Addresses of DNS servers; left out: as the machine is configured. */
+  readonly dnsServers?: readonly string[];
+  /** How names are resolved, for tests. */
+  readonly resolve?: Resolve;
+}
+
+export interface Gateway extends GatewayPort, EgressPort {
+  /** Cuts what is open. */
+  close(): void;
+}
+
+export function createGateway(options: GatewayOptions): Gateway {
+  const { folder, upstreamAuthorities, dnsServers, resolve = createResolve(dnsServers) } = options;
+  const instance = randomBytes(16).toString('hex');
+  const rules = new Map<SandboxId, SandboxRules>();
+  const open = new OpenConnections();
+  const recorder = new Recorder();
+  const authorities = new Authorities(folder);
+  const http1 = new Http1Front();
+  let tools: CarryTools | null = null;
+  const idle = setInterval(() => open.cutIdle(performance.now() - IDLE_MS), LOOK_FOR_IDLE_MS);
+  idle.unref();
+
   return {
-    health: async () => ({ rules: 'none' }),
-    async carry({ sandboxId, host, port }) {
-      throw new AppError('egress_refused', {
-        detail: `No rules are loaded, so nothing leaves: ${sandboxId} asked for port ${port} of a host.`,
-        facts: { host, port },
+    health: async () => ({ instance, rules: rules.size }),
+    async setRules(given) {
+      rules.set(given.sandboxId, given);
+      open.judgeAgain(given.sandboxId);
+    },
+    async dropRules(sandboxId) {
+      rules.delete(sandboxId);
+      open.judgeAgain(sandboxId);
+    },
+    trust: async (organisationId) => ({ certificatePem: await authorities.certificateOf(organisationId) }),
+    takeRecords: async (after) => ({ instance, ...recorder.take(after) }),
+    async carry(connection: EgressConnection, connected: PortConnection, signal: AbortSignal): Promise<void> {
+      const host = normaliseHost(connection.host);
+      if (host === null || connection.port < 1 || connection.port > 65_535) {
+        throw mismatch('The destination has no name that is possible.');
+      }
+      const guest = new GuestStream(connected);
+      guest.on('error', () => undefined);
+      const passage = new Passage({
+        connection,
+        target: { host, port: connection.port },
+        guest,
+        signal,
+        rules: () => rules.get(connection.sandboxId) ?? null,
+        record: (record) => recorder.add(record),
       });
+      tools ??= { authorities, http1, resolve, trusted: trustedContext(upstreamAuthorities) };
+      await carryOpen(open, passage, tools);
+    },
+    close() {
+      clearInterval(idle);
+      open.cutAll();
     },
   };
+}
+
+async function carryOpen(open: OpenConnections, passage: Passage, tools: CarryTools): Promise<void> {
+  const leave = open.add(passage);
+  const onAbort = (): void => void passage.guest.destroy();
+  passage.signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    passage.signal.throwIfAborted();
+    await carry(passage, tools);
+    passage.signal.throwIfAborted();
+  } catch (thrown) {
+    if (passage.signal.aborted) throw passage.signal.reason;
+    if (thrown instanceof AppError) {
+      if (thrown.code !== 'egress_refused') passage.recordFailure(thrown);
+      throw thrown;
+    }
+    throw new AppError('egress_failed', 'The connection broke off.', { cause: thrown });
+  } finally {
+    passage.signal.removeEventListener('abort', onAbort);
+    leave();
+  }
 }

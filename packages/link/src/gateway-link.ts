@@ -6,6 +6,10 @@ import { type Service, serveCalls } from './serve.ts';
 
 const GATEWAY_CALLS = {
   health: 'read',
+  setRules: 'read',
+  dropRules: 'read',
+  trust: 'read',
+  takeRecords: 'read',
 } as const satisfies { readonly [K in keyof GatewayPort]: KindOf<GatewayPort[K]> } & Calls;
 
 interface ServeGatewayOptions {
@@ -15,14 +19,15 @@ interface ServeGatewayOptions {
 }
 
 export function serveGateway({ gateway, ...options }: ServeGatewayOptions): Promise<Service> {
-  const methods: Record<string, Method> = { health: () => gateway.health() };
+  const calls = Object.keys(GATEWAY_CALLS) as (keyof GatewayPort)[];
+  const methods: Record<string, Method> = {};
+  for (const name of calls) methods[name] = (...args) => (gateway[name] as Method)(...args);
   return serveCalls({ ...options, calls: GATEWAY_CALLS, methods });
 }
 
 export function connectGateway(socketPath: string): GatewayPort {
   const absent = (cause: unknown) => new AppError('unavailable', 'The gateway does not answer.', { cause });
   const dialer = new Dialer({ socketPath, unreachable: absent, lost: absent });
-  return {
-    health: dialer.method('health', GATEWAY_CALLS.health) as GatewayPort['health'],
-  };
+  const calls = Object.entries(GATEWAY_CALLS);
+  return Object.fromEntries(calls.map(([name, kind]) => [name, dialer.method(name, kind)])) as unknown as GatewayPort;
 }

@@ -18,9 +18,15 @@ import { randomBytes } from 'node:crypto';
 import { createApiKey, createControl } from '@space/control';
 import { MemoryRecords } from '@space/control/testing';
 import type { SandboxId } from '@space/core';
-import { createGateway } from '@space/gateway';
 import { createHttpServer, createLogger, listen } from '@space/http';
-import { FakeNode, type FakeProcessWorld, type FakeProgram, type FakePrograms, realClock } from '@space/testkit';
+import {
+  FakeGateway,
+  FakeNode,
+  type FakeProcessWorld,
+  type FakeProgram,
+  type FakePrograms,
+  realClock,
+} from '@space/testkit';
 
 export type { FakeProcessWorld as TestProcess, FakeProgram as TestProgram, FakePrograms as TestPrograms };
 
@@ -49,7 +55,7 @@ export async function createTestPlatform({ programs }: TestPlatformOptions = {})
     clock: realClock(),
     chance: { bytes: (count: number) => randomBytes(count) },
   };
-  const control = createControl({ ...ports, logger: SILENT }, createGateway());
+  const control = createControl({ ...ports, logger: SILENT }, new FakeGateway());
   await control.start();
   const breaches: string[] = [];
   const http = createHttpServer({

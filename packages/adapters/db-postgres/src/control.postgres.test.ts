@@ -2,8 +2,7 @@
 import type { Caller } from '@space/contract';
 import { type Control, createControl } from '@space/control';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT, newId, type Principal, type SandboxId } from '@space/core';
-import { createGateway } from '@space/gateway';
-import { FakeNode, realClock, seededChance } from '@space/testkit';
+import { FakeGateway, FakeNode, realClock, seededChance } from '@space/testkit';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Database, openDatabase } from './database.ts';
 import { createPostgresRecords } from './postgres-records.ts';
@@ -19,7 +18,7 @@ let control: Control;
 
 function newControl(): Control {
   const records = createPostgresRecords(database);
-  return createControl({ node, records, clock: realClock(), chance, logger: silent }, createGateway());
+  return createControl({ node, records, clock: realClock(), chance, logger: silent }, new FakeGateway());
 }
 
 beforeAll(async () => {

@@ -1,10 +1,66 @@
-/** The gateway port: what control asks of the process that lets sandboxes out. What no rule allows is refused. */
+/**
+ * The gateway port, as control sees it: what each sandbox may reach, and what was seen of what it did. A gateway starts with
+ * no rules, and no rules mean no traffic; `instance` tells when it is another one and has to be told again.
+ */
+import type { NetworkConstraints, NetworkPolicy } from '../egress/network-policy.ts';
+import type { LifeId, OrganisationId, SandboxId } from '../ids.ts';
+
 export interface GatewayPort {
-  /** That it answers, and by what it decides. */
   health(): Promise<GatewayHealth>;
+  /** Replaces the rules of one sandbox. Open connections that they do not allow are cut before it answers. */
+  setRules(rules: SandboxRules): Promise<void>;
+  /** From then on nothing leaves the sandbox, and what is open is cut. */
+  dropRules(sandboxId: SandboxId): Promise<void>;
+  /** The certificate of the organisation's authority, made on first use. Its key never leaves the gateway. */
+  trust(organisationId: OrganisationId): Promise<{ readonly certificatePem: string }>;
+  /** What was seen since the position of an earlier answer, 0 for the first. What lies before it is forgotten. */
+  takeRecords(after: number): Promise<EgressRecords>;
 }
 
 export interface GatewayHealth {
-  /** None: every connection is refused. */
-  readonly rules: 'none';
+  /** New with each start of the gateway. */
+  readonly instance: string;
+  /** How many sandboxes it has rules of. */
+  readonly rules: number;
+}
+
+export interface SandboxRules {
+  readonly sandboxId: SandboxId;
+  readonly organisationId: OrganisationId;
+  readonly policy: NetworkPolicy;
+  readonly constraints: NetworkConstraints;
+}
+
+export interface EgressRecords {
+  readonly instance: string;
+  readonly records: readonly EgressRecord[];
+  /** To be given as `after` once these are kept. */
+  readonly next: number;
+  /** How many nobody took in time, since this gateway started. */
+  readonly lost: number;
+}
+
+/** `cut`: by rules that were changed, or with its life. `failed`: the other side did not do its part. */
+export const EGRESS_OUTCOMES = ['allowed', 'refused', 'failed', 'cut'] as const;
+export type EgressOutcome = (typeof EGRESS_OUTCOMES)[number];
+
+/** One request, or one connection of which nothing could be read. No query, header or body is in it. */
+export interface EgressRecord {
+  readonly sandboxId: SandboxId;
+  readonly lifeId: LifeId;
+  /** When it began, ISO 8601. */
+  readonly at: string;
+  readonly protocol: 'http' | 'tls' | 'tcp';
+  readonly host: string;
+  readonly port: number;
+  readonly method: string | null;
+  readonly path: string | null;
+  /** Null: it failed before one was found. */
+  readonly rule: string | null;
+  readonly outcome: EgressOutcome;
+  /** Of the answer. */
+  readonly status: number | null;
+  readonly sentBytes: number;
+  readonly receivedBytes: number;
+  readonly durationMs: number;
 }

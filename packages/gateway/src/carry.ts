@@ -1,0 +1,265 @@
+/**
+ * One connection of a sandbox, carried to its end: judged by its name before anything is looked up, told apart by its first
+ * bytes, and let out as what it is.
+ *
+ * ```
+ *   name, port ─► any rule? ─► first bytes ─┬─ TLS ──► SNI = name? ─► dialled and verified ─► ended here ─► each request
+ *                                           ├─ HTTP ─► each request
+ *                                           └─ else ─► a rule for any bytes? ─► dialled ─► bytes both ways
+ * ```
+ */
+import type { Duplex } from 'node:stream';
+import { type SecureContext, TLSSocket } from 'node:tls';
+import { type AppError, asAppError, normaliseHost } from '@space/core';
+import type { Authorities } from './authorities.ts';
+import { dial, secure } from './dial.ts';
+import type { Http1Front, Way } from './http1.ts';
+import { serveHttp2 } from './http2.ts';
+import type { Passage } from './passage.ts';
+import { pump } from './pump.ts';
+import { mismatch, refused } from './refusal.ts';
+import { type Resolve, resolveTarget } from './resolver.ts';
+import { type ClientHello, type FirstBytes, sniff } from './sniff.ts';
+
+/** After so long without a byte it may be that the server is to speak first. */
+const SPEAKS_FIRST_MS = 300;
+const FIRST_BYTES_WITHIN_MS = 30_000;
+const HANDSHAKE_WITHIN_MS = 30_000;
+
+export interface CarryTools {
+  readonly authorities: Authorities;
+  readonly http1: Http1Front;
+  readonly resolve: Resolve;
+  readonly trusted: SecureContext;
+}
+
+/** Throws `egress_refused` or `egress_failed` when the guest was told nothing: its connection is for the caller to reset. */
+export async function carry(passage: Passage, tools: CarryTools): Promise<void> {
+  const carrier = new Carrier(passage, tools);
+  try {
+    await carrier.carry();
+    passage.guest.destroy();
+  } finally {
+    carrier.close();
+  }
+}
+
+class Carrier {
+  readonly #passage: Passage;
+  readonly #tools: CarryTools;
+  /** Dialled while it was not known yet who speaks first. */
+  #dialled: Promise<Duplex> | null = null;
+
+  constructor(passage: Passage, tools: CarryTools) {
+    this.#passage = passage;
+    this.#tools = tools;
+  }
+
+  async carry(): Promise<void> {
+    const first = await this.#firstBytes();
+    switch (first.kind) {
+      case 'tls':
+        return this.#carryTls(first.hello);
+      case 'http1':
+        return this.#tools.http1.serve(this.#passage.bind(this.#passage.guest), this.#passage, this.#plainWay());
+      case 'http2':
+        return serveHttp2(this.#passage.bind(this.#passage.guest), this.#passage, this.#plainWay());
+      case 'other':
+        return this.#carryBytes(this.#passage.guest);
+    }
+  }
+
+  close(): void {
+    void this.#dialled?.then(
+      (socket) => socket.destroy(),
+      () => undefined,
+    );
+  }
+
+  async #firstBytes(): Promise<FirstBytes> {
+    const { guest, signal } = this.#passage;
+    const short = AbortSignal.any([signal, AbortSignal.timeout(SPEAKS_FIRST_MS)]);
+    const soon = await guest.peek(sniff, short);
+    if (soon !== null) return soon;
+    if (!guest.hasSpoken && !guest.hasEnded && this.#passage.judgeOpaque('tcp').allowed) {
+      const spoken = await this.#whoSpeaks();
+      if (spoken !== null) return spoken;
+    }
+    const late = AbortSignal.any([signal, AbortSignal.timeout(FIRST_BYTES_WITHIN_MS)]);
+    return (await guest.peek(sniff, late)) ?? { kind: 'other' };
+  }
+
+  /** Dials, and waits for the first byte of either side. Null: the guest spoke, and not enough to tell what. */
+  async #whoSpeaks(): Promise<FirstBytes | null> {
+    const { guest, signal } = this.#passage;
+    const socket = await this.#dial();
+    const first = new AbortController();
+    const server = (): void => first.abort();
+    for (const event of ['readable', 'end', 'close']) socket.once(event, server);
+    try {
+      const told = await guest.peek(sniff, AbortSignal.any([signal, first.signal]));
+      return told ?? (guest.hasSpoken ? null : { kind: 'other' });
+    } finally {
+      for (const event of ['readable', 'end', 'close']) socket.off(event, server);
+    }
+  }
+
+  async #carryBytes(guest: Duplex): Promise<void> {
+    const decision = this.#passage.judgeOpaque('tcp');
+    if (!decision.allowed) throw this.#told(refused(decision));
+    const far = await this.#dial();
+    const account = this.#passage.beginOpaque('tcp', decision.rule);
+    await pump({ passage: this.#passage, guest, far, account });
+  }
+
+  async #carryTls(hello: ClientHello): Promise<void> {
+    const { target } = this.#passage;
+    const named = hello.serverName === null ? null : normaliseHost(hello.serverName);
+    const isSame = hello.serverName === null || named === target.host;
+    const passThrough = this.#passage.judgeOpaque('tls');
+    if (isSame && named !== null && passThrough.allowed) {
+      const far = await this.#dial();
+      const account = this.#passage.beginOpaque('tls', passThrough.rule);
+      return pump({ passage: this.#passage, guest: this.#passage.guest, far, account });
+    }
+    const shown = named ?? target.host;
+    const decision = this.#passage.judgeTarget();
+    if (!decision.allowed) return this.#explain(hello, shown, refused(decision));
+    if (!isSame) {
+      const asked = (hello.serverName ?? '').replace(/[^\x21-\x7e]/g, '?').slice(0, 100);
+      return this.#explain(hello, shown, mismatch(`TLS asks for "${asked}" on a connection to ${target.host}.`));
+    }
+    await this.#endTls(hello, shown);
+  }
+
+  async #endTls(hello: ClientHello, shown: string): Promise<void> {
+    const passage = this.#passage;
+    const offered = hello.protocols.filter((protocol) => protocol === 'h2' || protocol === 'http/1.1');
+    const connect = async () => {
+      const socket = (await this.#dial()) as never;
+      this.#dialled = null;
+      const { trusted } = this.#tools;
+      return secure(socket, passage.target, { trusted, protocols: offered, signal: passage.signal });
+    };
+    let first: TLSSocket | null;
+    try {
+      first = await connect();
+    } catch (thrown) {
+      return this.#explain(hello, shown, asAppError(thrown));
+    }
+    passage.bind(first);
+    const protocol = first.alpnProtocol === 'h2' ? 'h2' : 'http/1.1';
+    const way: Way = {
+      secure: true,
+      open: async () => {
+        const ready = first ?? passage.bind(await connect());
+        first = null;
+        return ready;
+      },
+    };
+    const spare = first;
+    try {
+      const near = await this.#accept(shown, hello, protocol);
+      if (near.alpnProtocol === 'h2') return await serveHttp2(near, passage, way);
+      const isHttp = offered.length > 0 || (await speaksHttp(near, spare));
+      if (isHttp) return await this.#tools.http1.serve(near, passage, way);
+      const decision = passage.judgeOpaque('tcp');
+      if (!decision.allowed) throw this.#told(refused(decision));
+      await pump({ passage, guest: near, far: spare, account: passage.beginOpaque('tcp', decision.rule) });
+    } finally {
+      spare.destroy();
+    }
+  }
+
+  /** Ends the TLS of the guest with a certificate of the organisation's authority. */
+  async #accept(shown: string, hello: ClientHello, protocol: string): Promise<TLSSocket> {
+    const { guest, rules, signal } = this.#passage;
+    const secureContext = await this.#tools.authorities.contextFor(rules.organisationId, shown);
+    const near = new TLSSocket(guest as never, {
+      isServer: true,
+      secureContext,
+      ...(hello.protocols.includes(protocol) ? { ALPNProtocols: [protocol] } : {}),
+    });
+    this.#passage.bind(near);
+    const limits = AbortSignal.any([signal, AbortSignal.timeout(HANDSHAKE_WITHIN_MS)]);
+    await new Promise<void>((resolve, reject) => {
+      near.once('secure', resolve);
+      near.once('close', () => reject(new Error('the guest gave the handshake up')));
+      near.once('error', reject);
+      limits.addEventListener('abort', () => reject(limits.reason), { once: true });
+    }).catch((cause: unknown) => {
+      near.destroy();
+      throw cause;
+    });
+    // A server of TLS says so of its sockets; of one that was made here nobody does, and HTTP/2 would wait for it.
+    return Object.assign(near, { secureConnecting: false });
+  }
+
+  /** Says to a program that speaks HTTP in TLS why nothing leaves. */
+  async #explain(hello: ClientHello, shown: string, failure: AppError): Promise<void> {
+    const offersOnly2 = hello.protocols.includes('h2') && !hello.protocols.includes('http/1.1');
+    const way: Way = { secure: true, open: () => Promise.reject(failure) };
+    const passage = this.#passage;
+    passage.failure = failure;
+    const near = await this.#accept(shown, hello, offersOnly2 ? 'h2' : 'http/1.1');
+    await (near.alpnProtocol === 'h2' ? serveHttp2(near, passage, way) : this.#tools.http1.serve(near, passage, way));
+  }
+
+  #plainWay(): Way {
+    return {
+      secure: false,
+      open: async () => {
+        const socket = this.#passage.bind(await this.#dial());
+        this.#dialled = null;
+        return socket;
+      },
+    };
+  }
+
+  #dial(): Promise<Duplex> {
+    this.#dialled ??= this.#dialOnce();
+    return this.#dialled;
+  }
+
+  async #dialOnce(): Promise<Duplex> {
+    const decision = this.#passage.judgeTarget();
+    if (!decision.allowed) throw refused(decision);
+    const { rules, target, signal } = this.#passage;
+    const addresses = await resolveTarget(this.#tools.resolve, rules, target);
+    return dial(target, addresses, signal);
+  }
+
+  /** Written down, since nobody else does. */
+  #told(failure: AppError): AppError {
+    this.#passage.recordFailure(failure);
+    return failure;
+  }
+}
+
+/** Without ALPN: whether the guest begins with a request. When the server speaks first it is something else. */
+async function speaksHttp(near: TLSSocket, far: TLSSocket): Promise<boolean> {
+  const seen: Buffer[] = [];
+  let told: FirstBytes | null = null;
+  while (told === null && !near.readableEnded && !near.destroyed) {
+    const bytes = near.read() as Buffer | null;
+    if (bytes !== null) {
+      seen.push(bytes);
+      told = sniff(Buffer.concat(seen));
+      continue;
+    }
+    if (seen.length === 0 && far.readableLength > 0) break;
+    await new Promise<void>((resolve) => {
+      const go = (): void => {
+        for (const event of ['readable', 'end', 'close']) near.off(event, go);
+        far.off('readable', go);
+        resolve();
+      };
+      for (const event of ['readable', 'end', 'close']) near.on(event, go);
+      far.on('readable', go);
+    });
+  }
+  if (seen.length > 0) near.unshift(Buffer.concat(seen));
+  // Both streams find out in the next turn that nobody waits for them to be readable.
+  await new Promise((resolve) => setImmediate(resolve));
+  return told?.kind === 'http1';
+}

@@ -1,0 +1,242 @@
+/**
+ * HTTP/1.1 of a guest. Each request is judged by itself and streamed; the way out is dialled for the first one that may leave,
+ * so that what is refused reaches nobody. An upgrade to WebSocket is a request too, and then bytes both ways.
+ */
+import { Agent, createServer, type IncomingMessage, request, type Server, ServerResponse } from 'node:http';
+import { type Duplex, pipeline } from 'node:stream';
+import { AppError } from '@space/core';
+import type { Account, Passage } from './passage.ts';
+import { pump } from './pump.ts';
+import { answerOf, refused } from './refusal.ts';
+import { answerHeaders, pairsOf, type RequestHead, readHttp1Head } from './request-head.ts';
+
+const MAX_HEAD_BYTES = 64 * 1024;
+const RESPONSE_WITHIN_MS = 60 * 60 * 1000;
+const KEEP_ALIVE_MS = 120_000;
+
+/** The way out of one connection. */
+export interface Way {
+  readonly secure: boolean;
+  /** A connection to the host, dialled anew when an earlier one has ended. */
+  open(): Promise<Duplex>;
+}
+
+interface Served {
+  readonly passage: Passage;
+  readonly way: Way;
+  readonly agent: Agent;
+  /** Settles when the requests before it have been answered: those that came together are taken one after another. */
+  turn: Promise<void>;
+}
+
+export class Http1Front {
+  readonly #server: Server;
+  readonly #served = new WeakMap<Duplex, Served>();
+
+  constructor() {
+    this.#server = createServer({
+      maxHeaderSize: MAX_HEAD_BYTES,
+      insecureHTTPParser: false,
+      requireHostHeader: false,
+      // Bodies may take as long as they need; who is idle is cut elsewhere.
+      requestTimeout: 0,
+      headersTimeout: 0,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      noDelay: false,
+      shouldUpgradeCallback: isWebSocket,
+    });
+    this.#server.on('request', (incoming, answer) => this.#take(incoming, answer));
+    this.#server.on('checkContinue', (incoming, answer) => this.#take(incoming, answer));
+    this.#server.on('checkExpectation', (incoming, answer) => this.#take(incoming, answer));
+    this.#server.on('upgrade', (incoming: IncomingMessage, socket: Duplex, head: Buffer) => {
+      if (head.length > 0) socket.unshift(head);
+      const answer = new ServerResponse(incoming);
+      answer.shouldKeepAlive = false;
+      answer.assignSocket(socket as never);
+      answer.on('finish', () => socket.end());
+      this.#take(incoming, answer, socket);
+    });
+    this.#server.on('connect', (_incoming, socket: Duplex) =>
+      sayRaw(socket, 403, 'Tunnels inside of a connection are not carried.'),
+    );
+    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
+      this.#served
+        .get(socket)
+        ?.passage.recordFailure(new AppError('egress_refused', 'The request is not well-formed.'));
+      sayRaw(socket, 400, `The request is not well-formed (${error.code ?? 'it broke off'}).`);
+    });
+  }
+
+  /** Settles when the connection has ended. */
+  async serve(stream: Duplex, passage: Passage, way: Way): Promise<void> {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1, keepAliveMsecs: KEEP_ALIVE_MS });
+    agent.createConnection = (_options, done) => {
+      way.open().then(
+        (socket) => done?.(null, socket),
+        (error: Error) => done?.(error, undefined as never),
+      );
+      return undefined;
+    };
+    this.#served.set(stream, { passage, way, agent, turn: Promise.resolve() });
+    const closed = new Promise<void>((resolve) => stream.once('close', resolve));
+    if (stream.destroyed) return;
+    this.#server.emit('connection', stream);
+    await closed;
+    agent.destroy();
+  }
+
+  #take(incoming: IncomingMessage, answer: ServerResponse, upgraded?: Duplex): void {
+    const served = this.#served.get(upgraded ?? (incoming.socket as Duplex));
+    if (served === undefined) throw new Error('a request came on a connection of nobody');
+    const answered = new Promise<void>((resolve) => answer.once('close', resolve));
+    const before = served.turn;
+    served.turn = before.then(() => answered);
+    void before.then(() => {
+      if (!answer.destroyed) this.#answer(served, incoming, answer, upgraded);
+    });
+  }
+
+  #answer(served: Served, incoming: IncomingMessage, answer: ServerResponse, upgraded: Duplex | undefined): void {
+    const { passage, way } = served;
+    let head: RequestHead | null = null;
+    try {
+      if (passage.failure !== null) throw passage.failure;
+      const { method = '', url = '', rawHeaders } = incoming;
+      const form = { method, url, rawHeaders, isUpgrade: upgraded !== undefined };
+      head = readHttp1Head(form, passage.target, way.secure ? 443 : 80);
+      const decision = passage.judgeRequest(head.request);
+      if (!decision.allowed) throw refused(decision);
+      forward({ incoming, answer, head, rule: decision.rule, upgraded: upgraded ?? null, ...served });
+    } catch (thrown) {
+      passage.recordFailure(thrown, head?.request ?? { method: incoming.method ?? '', path: '' });
+      refuse(incoming, answer, thrown);
+    }
+  }
+}
+
+interface Forwarding extends Served {
+  readonly incoming: IncomingMessage;
+  readonly answer: ServerResponse;
+  readonly head: RequestHead;
+  readonly rule: string;
+  readonly upgraded: Duplex | null;
+}
+
+function forward(forwarding: Forwarding): void {
+  const { incoming, answer, head, rule, agent, passage, upgraded } = forwarding;
+  const headers = [...head.headers];
+  const has = (wanted: string) => pairsOf(headers).some(([name]) => name === wanted);
+  if (upgraded !== null) headers.push('Connection', 'Upgrade');
+  else if (!has('content-length') && !has('transfer-encoding') && !['GET', 'HEAD'].includes(head.request.method)) {
+    headers.push('Content-Length', '0');
+  }
+  const outgoing = request({
+    agent,
+    method: head.request.method,
+    path: incoming.url ?? '/',
+    headers,
+    setHost: false,
+    maxHeaderSize: MAX_HEAD_BYTES,
+    timeout: RESPONSE_WITHIN_MS,
+    ...(upgraded === null ? {} : { agent: onlyOnce(agent) }),
+  });
+  const account = passage.beginRequest(head.request, rule, () => {
+    outgoing.destroy(new AppError('egress_refused', 'The rules have changed.'));
+    passage.guest.destroy();
+  });
+  const fail = (thrown: unknown): void => {
+    account.end('failed');
+    if (answer.headersSent) answer.destroy();
+    else refuse(incoming, answer, thrown instanceof AppError ? thrown : brokenOff(passage, thrown));
+  };
+  outgoing.on('error', fail);
+  outgoing.on('timeout', () => outgoing.destroy(new AppError('egress_failed', 'The host did not answer in time.')));
+  outgoing.on('continue', () => answer.writeContinue());
+  outgoing.on('response', (response) => giveBack(response, forwarding, account));
+  outgoing.on('upgrade', (response, socket: Duplex, early: Buffer) => {
+    if (upgraded === null) {
+      outgoing.destroy();
+      return;
+    }
+    if (early.length > 0) socket.unshift(early);
+    answer.detachSocket(upgraded as never);
+    upgraded.write(statusLine(response));
+    void pump({ passage, guest: upgraded, far: socket, account, status: 101 });
+  });
+  answer.on('close', () => {
+    if (!answer.writableFinished) outgoing.destroy();
+  });
+  incoming.on('data', (bytes: Buffer) => {
+    account.sentBytes += bytes.length;
+  });
+  if (upgraded !== null) {
+    outgoing.end();
+    return;
+  }
+  // Whoever waits for `100 Continue` sends nothing before; the host must hear of the request all the same.
+  if (incoming.headers.expect !== undefined) outgoing.flushHeaders();
+  incoming.on('end', () => outgoing.addTrailers(pairedTrailers(incoming)));
+  pipeline(incoming, outgoing, (error) => {
+    if (error) outgoing.destroy();
+  });
+}
+
+function giveBack(response: IncomingMessage, { answer, upgraded }: Forwarding, account: Account): void {
+  const { statusCode = 502, statusMessage = '', rawHeaders } = response;
+  answer.sendDate = false;
+  const closes = upgraded === null ? [] : ['Connection', 'close'];
+  answer.writeHead(statusCode, statusMessage, [...answerHeaders(rawHeaders), ...closes]);
+  answer.flushHeaders();
+  response.on('data', (bytes: Buffer) => {
+    account.receivedBytes += bytes.length;
+  });
+  response.on('end', () => {
+    if (answer.chunkedEncoding) answer.addTrailers(pairedTrailers(response));
+  });
+  pipeline(response, answer, (error) => {
+    account.end(error ? 'failed' : 'allowed', statusCode);
+    if (error) answer.destroy();
+  });
+}
+
+function refuse(incoming: IncomingMessage, answer: ServerResponse, thrown: unknown): void {
+  const { status, headers, body } = answerOf(thrown, incoming.headers.accept);
+  // What is left of the request is not read, so nothing can follow it.
+  answer.writeHead(status, { ...headers, connection: 'close' });
+  answer.end(incoming.method === 'HEAD' ? undefined : body);
+  incoming.resume();
+}
+
+function brokenOff({ target }: Passage, cause: unknown): AppError {
+  return new AppError('egress_failed', `The connection to ${target.host} broke off.`, { cause });
+}
+
+function isWebSocket({ headers }: IncomingMessage): boolean {
+  return headers.upgrade?.toLowerCase() === 'websocket';
+}
+
+/** The connection of an upgrade is not used for another request. */
+function onlyOnce({ createConnection }: Agent): Agent {
+  const agent = new Agent({ keepAlive: false, maxSockets: 1 });
+  agent.createConnection = createConnection;
+  return agent;
+}
+
+function pairedTrailers({ rawTrailers }: IncomingMessage): [string, string][] {
+  return pairsOf(rawTrailers).map(([, value, name]) => [name, value]);
+}
+
+function statusLine({ statusCode, statusMessage, rawHeaders }: IncomingMessage): string {
+  const headers = pairsOf(rawHeaders).map(([, value, name]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${statusCode} ${statusMessage}\r\n${headers.join('')}\r\n`;
+}
+
+function sayRaw(socket: Duplex, status: number, text: string): void {
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const { body, headers } = answerOf(new AppError('egress_refused', text), undefined);
+  const lines = Object.entries({ ...headers, connection: 'close' }).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${status} Refused\r\n${lines.join('')}\r\n${body}`, () => socket.destroy());
+}

@@ -1,0 +1,202 @@
+/**
+ * HTTP/2 of a guest, gRPC included: a session here and one to the host, and for each stream a stream. Each is judged by
+ * itself, whatever the others on the connection were.
+ */
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect,
+  constants,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+  performServerHandshake,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import { type Duplex, pipeline } from 'node:stream';
+import { AppError, type EgressRequest } from '@space/core';
+import type { Way } from './http1.ts';
+import type { Account, Passage } from './passage.ts';
+import { answerOf, refused } from './refusal.ts';
+import { readHttp2Head } from './request-head.ts';
+
+const MAX_STREAMS = 256;
+const WINDOW_BYTES = 1024 * 1024;
+const HOP_BY_HOP: readonly string[] = [
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'transfer-encoding',
+  'upgrade',
+  'host',
+];
+
+/** Settles when the connection has ended. */
+export async function serveHttp2(stream: Duplex, passage: Passage, way: Way): Promise<void> {
+  const session = performServerHandshake(stream, {
+    maxHeaderListPairs: 256,
+    settings: { maxConcurrentStreams: MAX_STREAMS, initialWindowSize: WINDOW_BYTES, enableConnectProtocol: false },
+  });
+  const far = new FarSession(passage, way);
+  session.on('error', () => undefined);
+  session.on('connect', () => session.setLocalWindowSize(WINDOW_BYTES * 4));
+  session.on('stream', (near, headers, flags) => {
+    near.on('error', () => undefined);
+    void answer({ near, headers, isWhole: (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0, passage, way, far });
+  });
+  await new Promise<void>((resolve) => {
+    session.once('close', resolve);
+    stream.once('close', resolve);
+  });
+  far.close();
+  session.destroy();
+}
+
+interface Asked {
+  readonly near: ServerHttp2Stream;
+  readonly headers: IncomingHttpHeaders;
+  /** Whether it has no body. */
+  readonly isWhole: boolean;
+  readonly passage: Passage;
+  readonly way: Way;
+  readonly far: FarSession;
+}
+
+async function answer(asked: Asked): Promise<void> {
+  const { near, headers, passage, way, far } = asked;
+  let request: EgressRequest | null = null;
+  let account: Account | null = null;
+  try {
+    if (passage.failure !== null) throw passage.failure;
+    request = readHttp2Head(headers, passage.target, way.secure ? 'https' : 'http');
+    const decision = passage.judgeRequest(request);
+    if (!decision.allowed) throw refused(decision);
+    // Not with CANCEL, which can be held back here until something else is sent.
+    const cut = () => near.destroy(new AppError('egress_refused', 'The rules have changed.'));
+    account = passage.beginRequest(request, decision.rule, cut);
+    const session = await far.open();
+    if (near.destroyed) return account.end('failed');
+    exchange(asked, session, account);
+  } catch (thrown) {
+    if (account === null) passage.recordFailure(thrown, request ?? { method: `${headers[':method'] ?? ''}`, path: '' });
+    account?.end('failed');
+    refuse(near, headers, thrown);
+  }
+}
+
+function exchange({ near, headers, isWhole }: Asked, session: ClientHttp2Session, account: Account): void {
+  const stream = session.request(onward(headers), { endStream: isWhole, waitForTrailers: !isWhole });
+  let status: number | undefined;
+  stream.on('headers', (informational) => {
+    if (!near.headersSent) near.additionalHeaders(withoutHops(informational));
+  });
+  stream.on('response', (response, flags) => {
+    status = Number(response[':status']);
+    const isAll = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
+    if (near.destroyed) {
+      stream.close(constants.NGHTTP2_CANCEL);
+      return;
+    }
+    near.respond(withoutHops(response), { endStream: isAll, waitForTrailers: !isAll });
+    if (isAll) return;
+    passTrailers(stream, near);
+    pipeline(stream, near, () => undefined);
+  });
+  if (!isWhole) {
+    passTrailers(near, stream);
+    pipeline(near, stream, () => undefined);
+  }
+  near.on('data', (bytes: Buffer) => {
+    account.sentBytes += bytes.length;
+  });
+  stream.on('data', (bytes: Buffer) => {
+    account.receivedBytes += bytes.length;
+  });
+  stream.on('error', () => undefined);
+  stream.on('close', () => {
+    const isWell = stream.rstCode === constants.NGHTTP2_NO_ERROR && status !== undefined;
+    account.end(isWell ? 'allowed' : 'failed', status);
+    if (near.destroyed || isWell) return;
+    if (near.headersSent) near.destroy(new AppError('egress_failed', 'The host gave the stream up.'));
+    else refuse(near, headers, new AppError('egress_failed', 'The connection to the host broke off.'));
+  });
+  near.on('close', () => {
+    if (!stream.destroyed) stream.close(near.rstCode || (stream.readableEnded ? 0 : constants.NGHTTP2_CANCEL));
+  });
+}
+
+type AnyStream = ServerHttp2Stream | ClientHttp2Stream;
+
+/** Those that came, at the end of what came. Sent also when there are none, since that is what ends the stream. */
+function passTrailers(from: AnyStream, to: AnyStream): void {
+  let trailers: OutgoingHttpHeaders = {};
+  from.on('trailers', (received: IncomingHttpHeaders) => {
+    trailers = withoutHops(received);
+  });
+  to.on('wantTrailers', () => to.sendTrailers(trailers));
+}
+
+function refuse(near: ServerHttp2Stream, asked: IncomingHttpHeaders, thrown: unknown): void {
+  if (near.destroyed || near.headersSent) {
+    near.close(constants.NGHTTP2_REFUSED_STREAM);
+    return;
+  }
+  const { status, headers, body } = answerOf(thrown, asked.accept);
+  near.respond({ ':status': status, ...headers });
+  near.end(asked[':method'] === 'HEAD' ? undefined : body);
+}
+
+function onward(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
+  const authority = headers[':authority'] ?? headers.host;
+  return { ...withoutHops(headers), ...(authority === undefined ? {} : { ':authority': authority }) };
+}
+
+function withoutHops(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name)));
+}
+
+/** The session to the host: opened for the first request that may leave, and again when it has ended. */
+class FarSession {
+  readonly #passage: Passage;
+  readonly #way: Way;
+  #session: Promise<ClientHttp2Session> | null = null;
+
+  constructor(passage: Passage, way: Way) {
+    this.#passage = passage;
+    this.#way = way;
+  }
+
+  open(): Promise<ClientHttp2Session> {
+    this.#session ??= this.#connect();
+    return this.#session;
+  }
+
+  close(): void {
+    void this.#session?.then(
+      (session) => session.destroy(),
+      () => undefined,
+    );
+  }
+
+  async #connect(): Promise<ClientHttp2Session> {
+    const forget = (): void => {
+      this.#session = null;
+    };
+    try {
+      const socket = await this.#way.open();
+      const { host, port } = this.#passage.target;
+      const name = host.includes(':') ? `[${host}]` : host;
+      const session = connect(`${this.#way.secure ? 'https' : 'http'}://${name}:${port}`, {
+        createConnection: () => socket,
+        settings: { initialWindowSize: WINDOW_BYTES, enablePush: false },
+      });
+      session.on('error', () => undefined);
+      session.on('close', forget);
+      session.on('goaway', forget);
+      session.once('connect', () => session.setLocalWindowSize(WINDOW_BYTES * 4));
+      return session;
+    } catch (thrown) {
+      forget();
+      throw thrown;
+    }
+  }
+}

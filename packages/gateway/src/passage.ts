@@ -1,0 +1,198 @@
+/**
+ * One connection of a sandbox on its way out: whose it is, where it goes, and what is judged and recorded of it. All of its
+ * requests go to the one host that the program dialled.
+ */
+import type { Duplex } from 'node:stream';
+import {
+  type AppError,
+  asAppError,
+  decideOpaque,
+  decideRequest,
+  decideTarget,
+  type EgressConnection,
+  type EgressDecision,
+  type EgressOutcome,
+  type EgressRecord,
+  type EgressRequest,
+  type EgressRules,
+  type EgressTarget,
+  type OrganisationId,
+} from '@space/core';
+import type { GuestStream } from './guest-stream.ts';
+import type { OpenConnection } from './open-connections.ts';
+import { refused } from './refusal.ts';
+
+/** The rules that hold for a sandbox now. */
+export interface LoadedRules extends EgressRules {
+  readonly organisationId: OrganisationId;
+}
+
+export interface PassageOptions {
+  readonly connection: EgressConnection;
+  readonly target: EgressTarget;
+  readonly guest: GuestStream;
+  readonly signal: AbortSignal;
+  /** Null: none are loaded. */
+  readonly rules: () => LoadedRules | null;
+  readonly record: (record: EgressRecord) => void;
+}
+
+/** What is under way on it. */
+interface UnderWay {
+  readonly judge: (rules: EgressRules) => EgressDecision;
+  readonly cut: () => void;
+}
+
+export interface Account {
+  sentBytes: number;
+  receivedBytes: number;
+  /** Ends it, and writes it down; only the first end counts. */
+  end(outcome: EgressOutcome, status?: number): void;
+}
+
+const NO_RULES = {
+  allowed: false,
+  rule: 'no rules are loaded',
+  reason: 'The gateway has no rules for this sandbox yet; nothing leaves without.',
+  ask: 'owner',
+} as const satisfies EgressDecision;
+const MAX_RECORDED_PATH = 500;
+
+export class Passage implements OpenConnection {
+  readonly connection: EgressConnection;
+  readonly target: EgressTarget;
+  readonly guest: GuestStream;
+  /** Aborts when it is cut. */
+  readonly signal: AbortSignal;
+  /** Why nothing that is asked on it is let through, whatever it is. */
+  failure: AppError | null = null;
+  readonly #options: PassageOptions;
+  readonly #cut = new AbortController();
+  readonly #underWay = new Set<UnderWay>();
+
+  constructor(options: PassageOptions) {
+    this.#options = options;
+    this.connection = options.connection;
+    this.target = options.target;
+    this.guest = options.guest;
+    this.signal = AbortSignal.any([options.signal, this.#cut.signal]);
+  }
+
+  get sandboxId() {
+    return this.connection.sandboxId;
+  }
+
+  get activeAtMs(): number {
+    return this.guest.activeAtMs;
+  }
+
+  /** Throws `egress_refused` when none are loaded. */
+  get rules(): LoadedRules {
+    const rules = this.#options.rules();
+    if (rules === null) throw refused(NO_RULES);
+    return rules;
+  }
+
+  judgeTarget(): EgressDecision {
+    return this.#judge((rules) => decideTarget(rules, this.target));
+  }
+
+  judgeOpaque(protocol: 'tls' | 'tcp'): EgressDecision {
+    return this.#judge((rules) => decideOpaque(rules, this.target, protocol));
+  }
+
+  judgeRequest(request: EgressRequest): EgressDecision {
+    return this.#judge((rules) => decideRequest(rules, request));
+  }
+
+  /** A request that is let through, until its account is ended. `cut` ends it when new rules do not let it be. */
+  beginRequest(request: EgressRequest, rule: string, cut: () => void): Account {
+    return this.#begin({ judge: (rules) => decideRequest(rules, request), cut }, rule, request);
+  }
+
+  beginOpaque(protocol: 'tls' | 'tcp', rule: string): Account {
+    const cut = () => this.cut(refused(NO_RULES));
+    return this.#begin({ judge: (rules) => decideOpaque(rules, this.target, protocol), cut }, rule, null, protocol);
+  }
+
+  /** Writes down what was not let through, or failed before it began. */
+  recordFailure(thrown: unknown, request: Pick<EgressRequest, 'method' | 'path'> | null = null): void {
+    const { code, facts } = asAppError(thrown);
+    const rule = typeof facts['rule'] === 'string' ? facts['rule'] : null;
+    const outcome = code === 'egress_refused' ? 'refused' : 'failed';
+    this.#record({ protocol: request === null ? 'tcp' : 'http', request, rule, outcome, sinceMs: performance.now() });
+  }
+
+  judgeAgain(): boolean {
+    const rules = this.#options.rules();
+    if (rules === null || !decideTarget(rules, this.target).allowed) return false;
+    for (const one of [...this.#underWay]) {
+      if (!one.judge(rules).allowed) one.cut();
+    }
+    return true;
+  }
+
+  cut(reason: AppError): void {
+    this.#cut.abort(reason);
+    this.guest.destroy();
+  }
+
+  /** Destroys the stream when it is cut. */
+  bind<S extends Duplex>(stream: S): S {
+    const destroy = (): void => void stream.destroy();
+    stream.on('error', () => undefined);
+    stream.once('close', () => this.signal.removeEventListener('abort', destroy));
+    if (this.signal.aborted) destroy();
+    else this.signal.addEventListener('abort', destroy, { once: true });
+    return stream;
+  }
+
+  #judge(decide: (rules: EgressRules) => EgressDecision): EgressDecision {
+    const rules = this.#options.rules();
+    return rules === null ? NO_RULES : decide(rules);
+  }
+
+  #begin(
+    underWay: UnderWay,
+    rule: string,
+    request: EgressRequest | null,
+    protocol: EgressRecord['protocol'] = 'http',
+  ): Account {
+    const sinceMs = performance.now();
+    this.#underWay.add(underWay);
+    const account: Account = {
+      sentBytes: 0,
+      receivedBytes: 0,
+      end: (outcome, status) => {
+        if (!this.#underWay.delete(underWay)) return;
+        const { sentBytes, receivedBytes } = account;
+        this.#record({ protocol, request, rule, outcome, sinceMs, sentBytes, receivedBytes, status: status ?? null });
+      },
+    };
+    return account;
+  }
+
+  #record(
+    what: Pick<EgressRecord, 'protocol' | 'rule' | 'outcome'> &
+      Partial<Pick<EgressRecord, 'sentBytes' | 'receivedBytes' | 'status'>> & {
+        readonly request: Pick<EgressRequest, 'method' | 'path'> | null;
+        readonly sinceMs: number;
+      },
+  ): void {
+    const { request, sinceMs, ...told } = what;
+    const durationMs = Math.round(performance.now() - sinceMs);
+    this.#options.record({
+      sandboxId: this.connection.sandboxId,
+      lifeId: this.connection.lifeId,
+      at: new Date(Date.now() - durationMs).toISOString(),
+      ...this.target,
+      method: request?.method ?? null,
+      path: request === null ? null : request.path.slice(0, MAX_RECORDED_PATH),
+      sentBytes: 0,
+      receivedBytes: 0,
+      status: null,
+      ...told,
+      durationMs,
+    });
+  }
+}

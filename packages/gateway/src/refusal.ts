@@ -1,0 +1,47 @@
+/** What a program in a sandbox is told when something does not leave: which rule, why, and whom to ask. */
+import { AppError, type AskWhom, asAppError, type EgressDecision } from '@space/core';
+
+type Denied = Extract<EgressDecision, { allowed: false }>;
+
+const WHOM: Readonly<Record<AskWhom, string>> = {
+  owner: 'whoever may change this sandbox can allow it (its `network`)',
+  admin: 'an admin of the organisation can allow it',
+};
+
+export function refused({ rule, reason, ask }: Denied): AppError {
+  return new AppError('egress_refused', {
+    detail: `${reason} Rule: ${rule}. Whom to ask: ${WHOM[ask]}.`,
+    facts: { rule, ask },
+  });
+}
+
+export function mismatch(detail: string): AppError {
+  return new AppError('egress_refused', {
+    detail: `${detail} Rule: one host for each connection. Whom to ask: nobody; the request is not well-formed.`,
+    facts: { rule: 'one host for each connection', ask: 'nobody' },
+  });
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** In plain text, or as problem details for who asks for JSON. */
+export function answerOf(thrown: unknown, accept: string | undefined): Answer {
+  const { code, message, facts, kind } = asAppError(thrown);
+  const isJson = accept !== undefined && /\bjson\b/i.test(accept);
+  const body = isJson
+    ? `${JSON.stringify({ type: 'about:blank', title: kind.title, status: kind.status, code, detail: message, ...facts })}\n`
+    : `${kind.title}. ${message}\n`;
+  return {
+    status: kind.status,
+    headers: {
+      'content-type': isJson ? 'application/problem+json' : 'text/plain; charset=utf-8',
+      'content-length': `${Buffer.byteLength(body)}`,
+      'x-space-egress': code,
+    },
+    body,
+  };
+}

@@ -1,0 +1,57 @@
+/**
+ * Names to addresses, by the gateway's own asking: what a guest believes of a name changes nothing. Every address is judged,
+ * and those that come back are the ones that are dialled; nothing is looked up a second time.
+ */
+import { lookup, Resolver } from 'node:dns/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AppError, classifyAddress, decideAddress, type EgressRules, type EgressTarget, isAddress } from '@space/core';
+import { refused } from './refusal.ts';
+
+const RESOLVE_WITHIN_MS = 10_000;
+const MAX_ADDRESSES = 8;
+
+export type Resolve = (host: string) => Promise<readonly string[]>;
+
+/** By the machine's own configuration, or by the servers that are named. */
+export function createResolve(servers?: readonly string[]): Resolve {
+  if (servers === undefined) return async (host) => (await lookup(host, { all: true })).map(({ address }) => address);
+  const resolver = new Resolver({ timeout: 3_000, tries: 2 });
+  resolver.setServers(servers);
+  return async (host) => {
+    const [v4, v6] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
+    const found = [v4, v6].flatMap((one) => (one.status === 'fulfilled' ? one.value : []));
+    if (found.length === 0 && v4.status === 'rejected') throw v4.reason;
+    return found;
+  };
+}
+
+/** The addresses to dial. One that may not be dialled refuses all: nobody mixes them who means well. */
+export async function resolveTarget(
+  resolve: Resolve,
+  rules: EgressRules,
+  target: EgressTarget,
+): Promise<readonly string[]> {
+  const addresses = isAddress(target.host) ? [target.host] : await within(resolve(target.host), target.host);
+  for (const address of addresses) {
+    const decision = decideAddress(rules, target, classifyAddress(address) ?? 'reserved');
+    if (!decision.allowed) throw refused(decision);
+  }
+  return addresses.slice(0, MAX_ADDRESSES);
+}
+
+async function within(answer: Promise<readonly string[]>, host: string): Promise<readonly string[]> {
+  const late = new AbortController();
+  try {
+    const timeout = sleep(RESOLVE_WITHIN_MS, undefined, { signal: late.signal }).then(() => {
+      throw new Error('no answer in time');
+    });
+    timeout.catch(() => undefined);
+    const addresses = await Promise.race([answer, timeout]);
+    if (addresses.length === 0) throw new Error('it has no address');
+    return addresses;
+  } catch (cause) {
+    throw new AppError('egress_failed', `The name ${host} could not be resolved.`, { cause });
+  } finally {
+    late.abort();
+  }
+}

@@ -1,0 +1,279 @@
+import { once } from 'node:events';
+import { type IncomingMessage, type RequestOptions, request } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { allow, text, World } from './world.ts';
+
+let world: World;
+beforeEach(async () => {
+  world = await World.open();
+});
+afterEach(() => world.close());
+
+interface Told {
+  readonly status: number;
+  readonly body: string;
+  readonly headers: IncomingMessage['headers'];
+}
+
+async function ask(socket: Duplex, options: RequestOptions, body?: string): Promise<Told> {
+  const asked = request({ createConnection: () => socket as never, path: '/', ...options });
+  asked.end(body);
+  const [response] = (await once(asked, 'response')) as [IncomingMessage];
+  return { status: response.statusCode ?? 0, body: await text(response), headers: response.headers };
+}
+
+/** Raw bytes, and all that comes back. */
+async function say(socket: Duplex, bytes: string): Promise<string> {
+  socket.write(bytes);
+  return text(socket);
+}
+
+describe('a request over TLS', () => {
+  it('reaches the host that it names, and is seen by its authority', async () => {
+    const port = await world.serveHttps('a.test', (incoming, answer) => {
+      answer.setHeader('x-path', incoming.url ?? '');
+      answer.end(`${incoming.method} ${incoming.headers.host}`);
+    });
+    await world.allow({ allow: [allow({ host: 'a.test', access: 'read' })] });
+    const tls = await world.tls('a.test', port);
+    expect(tls.getPeerCertificate().issuer.CN).toMatch(/^SPACE gateway/);
+    const told = await ask(tls, { path: '/x?secret=1', headers: { host: `a.test:${port}` } });
+    expect(told).toMatchObject({ status: 200, body: `GET a.test:${port}`, headers: { 'x-path': '/x?secret=1' } });
+    await expect
+      .poll(() => world.records())
+      .toMatchObject([
+        { host: 'a.test', port, method: 'GET', path: '/x', outcome: 'allowed', status: 200, rule: 'allow 1: a.test' },
+      ]);
+  });
+
+  it('that no rule allows is answered with the rule and whom to ask, and nothing is looked up', async () => {
+    await world.allow({});
+    const tls = await world.tls('a.test', 443);
+    const told = await ask(tls, { headers: { host: 'a.test' } });
+    expect(told).toMatchObject({ status: 403, body: expect.stringMatching(/Rule: no rule\. Whom to ask: whoever/) });
+    expect(world.lookedUp).toEqual([]);
+    await expect.poll(() => world.records()).toMatchObject([{ host: 'a.test', outcome: 'refused', rule: 'no rule' }]);
+  });
+
+  it('is answered in JSON when that is asked for', async () => {
+    await world.allow({});
+    const told = await ask(await world.tls('a.test', 443), { headers: { host: 'a.test', accept: 'application/json' } });
+    expect(JSON.parse(told.body)).toMatchObject({ status: 403, code: 'egress_refused', rule: 'no rule', ask: 'owner' });
+  });
+});
+
+describe('a request in clear text', () => {
+  it('is judged one by one on one connection, and the host hears only of those that may', async () => {
+    const heard: string[] = [];
+    const port = await world.serveHttp('a.test', (incoming, answer) => {
+      heard.push(incoming.url ?? '');
+      answer.end('well');
+    });
+    await world.allow({ allow: [allow({ host: 'a.test', access: 'read', path: '/open' })] });
+    const { socket } = world.open('a.test', port);
+    const host = `Host: a.test:${port}\r\n\r\n`;
+    const all = await say(
+      socket,
+      `GET /open/1 HTTP/1.1\r\n${host}GET /open/2 HTTP/1.1\r\n${host}GET /shut HTTP/1.1\r\n${host}`,
+    );
+    expect(all.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 403']);
+    expect(heard).toEqual(['/open/1', '/open/2']);
+  });
+});
+
+describe('a head that can be read in two ways', () => {
+  it.each([
+    ['two hosts', 'GET / HTTP/1.1\r\nHost: a.test:PORT\r\nHost: b.test\r\n\r\n'],
+    ['two hosts that are the same', 'GET / HTTP/1.1\r\nHost: a.test:PORT\r\nHost: a.test:PORT\r\n\r\n'],
+    ['no host', 'GET / HTTP/1.1\r\n\r\n'],
+    ['no host, in HTTP/1.0', 'GET / HTTP/1.0\r\n\r\n'],
+    ['another host', 'GET / HTTP/1.1\r\nHost: b.test\r\n\r\n'],
+    ['the host with another port', 'GET / HTTP/1.1\r\nHost: a.test:81\r\n\r\n'],
+    ['a host with a user', 'GET / HTTP/1.1\r\nHost: a.test:PORT@b.test\r\n\r\n'],
+    ['two hosts in one', 'GET / HTTP/1.1\r\nHost: a.test:PORT, b.test\r\n\r\n'],
+    ['an absolute form', 'GET http://b.test/ HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
+    ['an absolute form of the same host', 'GET http://a.test:PORT/ HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
+    ['CONNECT to the same host', 'CONNECT a.test:PORT HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
+    ['CONNECT to another host', 'CONNECT b.test:443 HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
+    ['a folded header', 'GET / HTTP/1.1\r\nHost: a.test:PORT\r\nX-A: 1\r\n X-B: 2\r\n\r\n'],
+    ['a folded host', 'GET / HTTP/1.1\r\nHost:\r\n a.test:PORT\r\n\r\n'],
+    [
+      'a length and chunks',
+      'POST / HTTP/1.1\r\nHost: a.test:PORT\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    ],
+    ['two lengths', 'POST / HTTP/1.1\r\nHost: a.test:PORT\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello'],
+    ['an unknown coding', 'POST / HTTP/1.1\r\nHost: a.test:PORT\r\nTransfer-Encoding: x, chunked\r\n\r\n0\r\n\r\n'],
+    [
+      'chunks twice',
+      'POST / HTTP/1.1\r\nHost: a.test:PORT\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    ],
+    ['a space before a colon', 'GET / HTTP/1.1\r\nHost : a.test:PORT\r\n\r\n'],
+    ['a bare carriage return', 'GET / HTTP/1.1\r\nHost: a.test:PORT\r\nX: a\rHost: b.test\r\n\r\n'],
+    ['a zero byte', 'GET / HTTP/1.1\r\nHost: a.test:PORT\0.b.test\r\n\r\n'],
+    ['a header that is to be dropped', 'GET / HTTP/1.1\r\nHost: a.test:PORT\r\nConnection: close, Host\r\n\r\n'],
+    ['a method that is none', 'G=T / HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
+    ['a path that does not begin with a slash', 'GET a.test HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
+    ['a fragment', 'GET /a#b HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
+  ])('is refused: %s', async (_what, head) => {
+    let heard = 0;
+    const port = await world.serveHttp('a.test', (_incoming, answer) => {
+      heard++;
+      answer.end();
+    });
+    await world.allow({ preset: 'none', allow: [allow({ host: '*.test' })] });
+    const { socket } = world.open('a.test', port);
+    const told = await say(socket, head.replaceAll('PORT', `${port}`));
+    expect(told).toMatch(/^(HTTP\/1\.1 4\d\d |$)/);
+    expect(heard).toBe(0);
+  });
+
+  it('in another way of writing the same host is passed on as it is', async () => {
+    const port = await world.serveHttp('a.test', (incoming, answer) => answer.end(incoming.headers.host));
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const { socket } = world.open('A.test.', port);
+    expect(await ask(socket, { headers: { host: `A.TEST.:${port}` } })).toMatchObject({ status: 200 });
+  });
+});
+
+describe('what is streamed', () => {
+  it('arrives piece by piece, and not at the end: events of a server', async () => {
+    let say: ((text: string) => void) | undefined;
+    const port = await world.serveHttps('a.test', (_incoming, answer) => {
+      answer.writeHead(200, { 'content-type': 'text/event-stream' });
+      answer.flushHeaders();
+      say = (text) => answer.write(text);
+    });
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const tls = await world.tls('a.test', port);
+    const asked = request({ createConnection: () => tls as never, headers: { host: `a.test:${port}` } });
+    asked.end();
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    for (const event of ['one', 'two']) {
+      say?.(`data: ${event}\n\n`);
+      const [bytes] = (await once(response, 'data')) as [Buffer];
+      expect(bytes.toString()).toBe(`data: ${event}\n\n`);
+    }
+  });
+
+  it('is asked for only when the host says that it goes on', async () => {
+    const port = await world.serveHttp(
+      'a.test',
+      (incoming, answer) => void text(incoming).then((body) => answer.end(body)),
+    );
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const { socket } = world.open('a.test', port);
+    const headers = { host: `a.test:${port}`, expect: '100-continue', 'content-length': 5 };
+    const asked = request({ createConnection: () => socket as never, method: 'POST', headers });
+    asked.flushHeaders();
+    await once(asked, 'continue');
+    asked.end('hello');
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    expect(await text(response)).toBe('hello');
+  });
+
+  it('keeps its trailers', async () => {
+    const port = await world.serveHttp('a.test', (_incoming, answer) => {
+      answer.writeHead(200, { trailer: 'X-Sum' });
+      answer.write('a');
+      answer.addTrailers({ 'X-Sum': '1' });
+      answer.end();
+    });
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const asked = request({
+      createConnection: () => world.open('a.test', port).socket as never,
+      headers: { host: `a.test:${port}` },
+    });
+    asked.end();
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    await text(response);
+    expect(response.trailers).toEqual({ 'x-sum': '1' });
+  });
+
+  it('waits for a program that does not read, and holds little of it', async () => {
+    const size = 100 * 1024 * 1024;
+    let sent = 0;
+    const port = await world.serveHttp('a.test', (_incoming, answer) => {
+      const give = (): void => {
+        while (sent < size) {
+          sent += 65_536;
+          if (!answer.write(Buffer.alloc(65_536))) {
+            answer.once('drain', give);
+            return;
+          }
+        }
+        answer.end();
+      };
+      give();
+    });
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const asked = request({
+      createConnection: () => world.open('a.test', port).socket as never,
+      headers: { host: `a.test:${port}` },
+    });
+    asked.end();
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    let before = -1;
+    await expect
+      .poll(
+        () => {
+          const same = sent === before;
+          before = sent;
+          return same;
+        },
+        { interval: 100 },
+      )
+      .toBe(true);
+    expect(sent).toBeLessThan(32 * 1024 * 1024);
+    let received = 0;
+    for await (const bytes of response) received += (bytes as Buffer).length;
+    expect(received).toBe(size);
+  });
+});
+
+describe('a WebSocket', () => {
+  const upgrade = (port: number) =>
+    `GET /ws HTTP/1.1\r\nHost: a.test:${port}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;
+
+  it('carries bytes both ways once the host has taken it', async () => {
+    const port = await world.serveTcp('a.test', (socket) => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nearly');
+        socket.on('data', (bytes) => socket.write(bytes));
+        socket.on('end', () => socket.end());
+      });
+    });
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const { socket } = world.open('a.test', port);
+    socket.write(upgrade(port));
+    const [head] = (await once(socket, 'data')) as [Buffer];
+    expect(head.toString()).toMatch(/^HTTP\/1.1 101 /);
+    let seen = head.toString();
+    socket.on('data', (bytes: Buffer) => {
+      seen += bytes.toString();
+    });
+    socket.write('frame');
+    await expect.poll(() => seen).toMatch(/earlyframe$/);
+    socket.end();
+    await expect.poll(() => world.records()).toMatchObject([{ path: '/ws', outcome: 'allowed', status: 101 }]);
+  });
+
+  it('is a write: where only reading is allowed it is refused', async () => {
+    await world.allow({ allow: [allow({ host: 'a.test', access: 'read' })] });
+    const { socket } = world.open('a.test', 80);
+    socket.write(upgrade(80).replace(':80', ''));
+    expect(await text(socket)).toMatch(/^HTTP\/1.1 403 /);
+    expect(world.lookedUp).toEqual([]);
+  });
+
+  it('that the host does not take is answered with what the host says', async () => {
+    const port = await world.serveHttp('a.test', (_incoming, answer) => {
+      answer.writeHead(418);
+      answer.end('no');
+    });
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const { socket } = world.open('a.test', port);
+    socket.write(upgrade(port));
+    expect(await text(socket)).toMatch(/^HTTP\/1.1 418 [\s\S]*no/);
+  });
+});

@@ -1,0 +1,134 @@
+import { once } from 'node:events';
+import { readdir, stat } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { request } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { connect as connectTls } from 'node:tls';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { allow, ORGANISATION, SANDBOX, text, World } from './world.ts';
+
+let world: World;
+beforeEach(async () => {
+  world = await World.open();
+});
+afterEach(() => world.close());
+
+async function get(socket: Duplex, host: string): Promise<{ status: number; body: string }> {
+  const asked = request({ createConnection: () => socket as never, headers: { host } });
+  asked.end();
+  const [response] = (await once(asked, 'response')) as [IncomingMessage];
+  return { status: response.statusCode ?? 0, body: await text(response) };
+}
+
+describe('the host of a connection', () => {
+  it.each([
+    ['SNI of a host that is allowed, on a connection to one that is not', 'b.test', 'a.test', 'a.test'],
+    ['SNI of another host, on a connection to one that is allowed', 'a.test', 'b.test', 'b.test'],
+    ['another Host than SNI', 'a.test', 'a.test', 'b.test'],
+    ['an address, with SNI and Host of a host that is allowed', '127.0.0.1', 'a.test', 'a.test'],
+  ])('is one: %s is refused', async (_what, dialled, servername, host) => {
+    let heard = 0;
+    const port = await world.serveHttps('a.test', (_incoming, answer) => {
+      heard++;
+      answer.end();
+    });
+    world.names.set('b.test', ['127.0.0.1']);
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const tls = await world.tls(dialled, port, { servername });
+    expect(await get(tls, `${host}:${port}`)).toMatchObject({ status: 403 });
+    expect(heard).toBe(0);
+  });
+
+  it('without SNI is the name that was dialled', async () => {
+    const port = await world.serveHttps('a.test', (_incoming, answer) => answer.end('well'));
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const tls = await world.tls('a.test', port, { servername: null });
+    expect(await get(tls, `a.test:${port}`)).toEqual({ status: 200, body: 'well' });
+  });
+
+  it('must prove itself: a certificate of another host is told, and no request is sent', async () => {
+    let heard = 0;
+    const port = await world.serveHttps('a.test', () => heard++, 'other.test');
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const told = await get(await world.tls('a.test', port), `a.test:${port}`);
+    expect(told).toMatchObject({ status: 502, body: expect.stringContaining('did not prove who it is') });
+    expect(heard).toBe(0);
+  });
+
+  it('must have a certificate that somebody whom the gateway believes has signed', async () => {
+    const { certificatePem } = await world.gateway.trust(ORGANISATION);
+    expect(certificatePem).toMatch(/^-----BEGIN CERTIFICATE-----/);
+    const port = await world.serveTcp('a.test', (socket) => socket.end('no TLS'));
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    expect(await get(await world.tls('a.test', port), `a.test:${port}`)).toMatchObject({ status: 502 });
+  });
+});
+
+describe('TLS that a rule lets pass unopened', () => {
+  it('reaches the host as it is, with its own certificate, by its SNI only', async () => {
+    const port = await world.serveHttps('a.test', (_incoming, answer) => answer.end('well'));
+    await world.allow({ allow: [allow({ host: 'a.test', protocol: 'tls' })] });
+    const { socket } = world.open('a.test', port);
+    const tls = connectTls({ socket, servername: 'a.test', rejectUnauthorized: false });
+    await once(tls, 'secureConnect');
+    expect(tls.getPeerCertificate().issuer.CN).toMatch(/0002$/);
+    expect(await get(tls, `anything`)).toEqual({ status: 200, body: 'well' });
+    socket.destroy();
+    await expect.poll(() => world.records()).toMatchObject([{ protocol: 'tls', host: 'a.test', method: null }]);
+  });
+
+  it('does not with the SNI of another host', async () => {
+    const port = await world.serveHttps('a.test', (_incoming, answer) => answer.end('well'));
+    await world.allow({ allow: [allow({ host: 'a.test', protocol: 'tls' })] });
+    const tls = await world.tls('a.test', port, { servername: 'b.test' });
+    expect(await get(tls, 'b.test')).toMatchObject({ status: 403 });
+  });
+});
+
+describe('the authority of an organisation', () => {
+  it('is kept where only the gateway reads it, and is the same the next time', async () => {
+    const first = await world.gateway.trust(ORGANISATION);
+    expect(await world.gateway.trust(ORGANISATION)).toEqual(first);
+    const [file = ''] = await readdir(world.ownFolder);
+    expect(file).toBe(`${ORGANISATION}.pem`);
+    expect((await stat(`${world.ownFolder}/${file}`)).mode & 0o077).toBe(0);
+    expect((await world.again().trust(ORGANISATION)).certificatePem).toBe(first.certificatePem);
+  });
+
+  it('is not that of another', async () => {
+    const other = 'org_0000000000000009' as typeof ORGANISATION;
+    expect(await world.gateway.trust(other)).not.toEqual(await world.gateway.trust(ORGANISATION));
+  });
+});
+
+describe('rules that change', () => {
+  it('cut what they do not allow any more before they are in force, and leave the rest', async () => {
+    const port = await world.serveHttps('a.test', (_incoming, answer) => answer.writeHead(200).write('begun'));
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const tls = await world.tls('a.test', port);
+    const asked = request({ createConnection: () => tls as never, headers: { host: `a.test:${port}` } });
+    asked.on('error', () => undefined);
+    asked.end();
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    const closed = new Promise((resolve) =>
+      response
+        .on('error', () => undefined)
+        .on('close', resolve)
+        .resume(),
+    );
+    await world.allow({ allow: [allow({ host: 'a.test', access: 'read' })] });
+    expect(tls.destroyed).toBe(false);
+    await world.allow({ allow: [allow({ host: 'a.test', path: '/other' })] });
+    await closed;
+    expect(response.complete).toBe(false);
+  });
+
+  it('cut an idle connection to a host that is not allowed any more', async () => {
+    const port = await world.serveHttps('a.test', (_incoming, answer) => answer.end('well'));
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const tls = await world.tls('a.test', port);
+    const closed = once(tls, 'close');
+    await world.gateway.dropRules(SANDBOX);
+    await closed;
+  });
+});
