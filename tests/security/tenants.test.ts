@@ -54,6 +54,8 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   updateOrganisation: { name: 'x' },
   createKey: { roles: ['admin'] },
   createOrganisation: { name: 'x' },
+  setNetwork: { preset: 'internet', allow: [], deny: [], readOnly: [] },
+  setPrivateHosts: { privateHosts: [] },
 };
 
 /** The kind of thing that `{id}` of a path names. */

@@ -6,6 +6,7 @@ import * as commands from './verbs/commands.ts';
 import { cp } from './verbs/cp.ts';
 import { keys } from './verbs/keys.ts';
 import { logs } from './verbs/logs.ts';
+import { egress, network } from './verbs/network.ts';
 import { capabilities, templates } from './verbs/platform.ts';
 import * as points from './verbs/points.ts';
 import { ports } from './verbs/ports.ts';
@@ -49,6 +50,8 @@ export function buildProgram(cli: Cli) {
     commands.shell,
     cp,
     ports,
+    network,
+    egress,
     schedules,
     logs,
     top,

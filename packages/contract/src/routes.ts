@@ -6,6 +6,7 @@ import type { ErrorCode } from '@space/core';
 import { ARCHIVE_ROUTES } from './archive-routes.ts';
 import { OPERATION, START, USE, VM, WAKES } from './error-groups.ts';
 import { FILE_ROUTES } from './file-routes.ts';
+import { NETWORK_ROUTES } from './network-routes.ts';
 import { PORT_ROUTES } from './port-routes.ts';
 import { bytes, json, ndjson, noBody, nothing, type Route, text } from './route.ts';
 import { SCHEDULE_ROUTES } from './schedule-routes.ts';
@@ -35,6 +36,7 @@ export const ROUTES = {
     response: json(schemas.sandbox),
     status: 201,
     errors: [
+      'network_too_wide',
       'template_unknown',
       'size_impossible',
       'not_found',
@@ -102,14 +104,14 @@ export const ROUTES = {
     method: 'PATCH',
     path: '/v1/sandboxes/{id}',
     action: 'sandbox.change',
-    summary: 'Change when a sandbox is paused as idle, woken or snapshotted',
+    summary: 'Change what a sandbox may reach, and when it is paused as idle, woken or snapshotted',
     description: 'In any state; a paused one stays paused.',
     params: schemas.sandboxParams,
     query: nothing,
     body: json(schemas.updateSandboxBody),
     response: json(schemas.sandbox),
     status: 200,
-    errors: ['not_found'],
+    errors: ['not_found', 'network_too_wide'],
   },
   deleteSandbox: {
     method: 'DELETE',
@@ -225,6 +227,7 @@ export const ROUTES = {
   },
   ...FILE_ROUTES,
   ...PORT_ROUTES,
+  ...NETWORK_ROUTES,
   ...ARCHIVE_ROUTES,
   ...SCHEDULE_ROUTES,
   pauseSandbox: {

@@ -30,9 +30,11 @@ import type {
   CreatedApiKey,
   CreatedOrganisation,
   CreatedShare,
+  EgressList,
   Exported,
   Input,
   LimitsAndUsage,
+  NetworkConstraints,
   Operation,
   OperationList,
   Organisation,
@@ -170,6 +172,11 @@ export interface UseCases {
   updateOrganisation(caller: Caller, input: Input<'updateOrganisation'>): Promise<Organisation>;
   setLimits(caller: Caller, input: Input<'setLimits'>): Promise<Organisation>;
   getLimits(caller: Caller, input: Input<'getLimits'>): Promise<LimitsAndUsage>;
+
+  getNetwork(caller: Caller, input: Input<'getNetwork'>): Promise<NetworkConstraints>;
+  setNetwork(caller: Caller, input: Input<'setNetwork'>): Promise<NetworkConstraints>;
+  setPrivateHosts(caller: Caller, input: Input<'setPrivateHosts'>): Promise<NetworkConstraints>;
+  listEgress(caller: Caller, input: Input<'listEgress'>): Promise<EgressList>;
 
   listTemplates(caller: Caller, input: Input<'listTemplates'>): Promise<TemplateList>;
   /** In Prometheus' text format. */

@@ -8,6 +8,7 @@ import {
   AppError,
   type ArchiveSource,
   type ArchiveSummary,
+  DEFAULT_NETWORK_POLICY,
   DEFAULT_PAUSE_AFTER_MS,
   DEFAULT_VAULT,
   gapLimitMs,
@@ -115,6 +116,7 @@ export class ArchiveUseCases {
       pauseAfterMs: DEFAULT_PAUSE_AFTER_MS,
       wakeAt: null,
       snapshotPolicy: {},
+      network: DEFAULT_NETWORK_POLICY,
       forkedFrom: null,
     };
     const begin = (begun: RecordedSandbox) => this.#bring(begun, source, { summary, boot: input.boot });

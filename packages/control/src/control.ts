@@ -33,6 +33,7 @@ import { IdempotentCalls } from './idempotency.ts';
 import { IdlePauses } from './idle-pauses.ts';
 import { LifecycleUseCases } from './lifecycle-use-cases.ts';
 import { Metrics } from './metrics.ts';
+import { Network } from './network.ts';
 import { OperationUseCases } from './operation-use-cases.ts';
 import { PortUseCases } from './port-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
@@ -52,6 +53,7 @@ import { SnapshotUseCases } from './snapshot-use-cases.ts';
 import { TenantUseCases } from './tenant-use-cases.ts';
 import { Pins } from './timeline.ts';
 import { settledWithin } from './turns.ts';
+import { viewEgress } from './views.ts';
 
 const RECONCILE_EVERY_MS = 15_000;
 /** How late what is due may be begun. */
@@ -86,7 +88,9 @@ export interface Control extends UseCases {
   openShare(token: string, target: SharedPort): Promise<OpenedShare | null>;
 }
 
-export function createControl(ports: ControlPorts, gateway: GatewayPort): Control {
+export function createControl(given: ControlPorts, gateway: GatewayPort): Control {
+  const network = new Network(given, gateway);
+  const ports: ControlPorts = { ...given, node: network.before(given.node) };
   const pins = new Pins();
   const metrics = new Metrics();
   const sampler = new Sampler(ports);
@@ -113,7 +117,7 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
   });
   const calls = new IdempotentCalls(ports, (name, call, operations) => retracer.retrace(name, call, operations));
   const activity = new ActivityLog(ports.clock);
-  const machinery = { ports, activity, driver, effects, nursery, pins };
+  const machinery = { ports, activity, driver, effects, nursery, pins, network };
   const sandboxes: LifecycleUseCases = new LifecycleUseCases(machinery);
   const idlePauses = new IdlePauses(machinery, sandboxes);
   const setWakes = new SetWakes(machinery);
@@ -143,6 +147,7 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
       await ports.records.history.dropUnasked(new Date(ports.clock.now() - UNASKED_KEPT_MS));
       await ports.records.shares.dropExpired(new Date(ports.clock.now()));
       await purge.round();
+      await network.dropOld();
     },
     checkpoint: () => checkpoints.round(),
     scrub: () => scrubber.round(),
@@ -156,6 +161,7 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
       const all = await ports.records.allSandboxes();
       idlePauses.round(all, await sampler.sample(all));
     },
+    watchGateway: () => network.round(),
     async lookAtClock() {
       await setWakes.round();
       await scheduleRuns.round();
@@ -214,6 +220,14 @@ export function createControl(ports: ControlPorts, gateway: GatewayPort): Contro
     getSnapshot: (caller, input) => snapshots.getSnapshot(caller, input),
     updateSnapshot: (caller, input) => snapshots.updateSnapshot(caller, input),
     deleteSnapshot: (caller, input) => snapshots.deleteSnapshot(caller, input),
+    getNetwork: ({ principal }) => network.getConstraints(principal.organisationId),
+    setNetwork: ({ principal }, input) => network.setConstraints(principal.organisationId, input),
+    setPrivateHosts: (_caller, { id, privateHosts }) => network.setConstraints(id, { privateHosts }),
+    listEgress: async (caller, { id, ...page }) => {
+      const { id: sandboxId } = await sandboxes.find(caller, id);
+      const { items, next } = await ports.records.egress.list({ ...page, sandboxId });
+      return { records: items.map(viewEgress), nextCursor: next };
+    },
     listTemplates: (caller, input) => snapshots.listTemplates(caller, input),
     getMetrics: () => metrics.render(ports),
     getCapabilities: (caller, input) => snapshots.getCapabilities(caller, input),
@@ -274,6 +288,8 @@ interface Duties {
   /** What is old or deleted goes. */
   dropOld(): Promise<void>;
   sample(): Promise<void>;
+  /** Tells a gateway that is another one, and takes what it has seen. */
+  watchGateway(): Promise<void>;
   /** Does what is due. */
   lookAtClock(): Promise<void>;
   /** Looks for marked commands that have ended. */
@@ -306,6 +322,7 @@ class Watch {
       new Repeated(everyMs, work, (err) => ports.logger.warn({ err }, failure));
     this.#repeated = [
       repeated(SAMPLE_EVERY_MS, () => duties.sample(), 'the sandboxes could not be sampled'),
+      repeated(CLOCK_EVERY_MS, () => duties.watchGateway(), 'the gateway could not be looked after'),
       repeated(CLOCK_EVERY_MS, () => duties.lookAtClock(), 'what is due could not be looked up'),
       repeated(ROLL_EVERY_MS, () => duties.checkpoint(), 'a look for commands that have ended failed'),
       repeated(ROLL_EVERY_MS, () => duties.roll(), 'a round of points failed'),

@@ -10,6 +10,7 @@ export { createApiKey, type Identity } from './api-keys.ts';
 export type * from './audit-records.ts';
 export type * from './call-records.ts';
 export { type Control, createControl } from './control.ts';
+export type * from './egress-records.ts';
 export * from './event-records.ts';
 export type * from './history-records.ts';
 export { decodeCursor, pageOf } from './page.ts';

@@ -12,6 +12,7 @@ import type {
 import {
   AppError,
   checkSize,
+  DEFAULT_NETWORK_POLICY,
   DEFAULT_PAUSE_AFTER_MS,
   DEFAULT_VAULT,
   type SandboxId,
@@ -22,6 +23,7 @@ import { type Birth, type Born, checkTemplate, type Nursery } from './birth.ts';
 import type { Driver } from './driver.ts';
 import type { Effects } from './effects.ts';
 import type { GatedCaller } from './gated-caller.ts';
+import type { Network } from './network.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { findDoomedToo, findSandbox, findSnapshot } from './scope.ts';
@@ -37,6 +39,7 @@ export interface Machinery {
   readonly effects: Effects;
   readonly nursery: Nursery;
   readonly pins: Pins;
+  readonly network: Network;
 }
 
 export class LifecycleUseCases {
@@ -45,13 +48,15 @@ export class LifecycleUseCases {
   readonly #effects: Effects;
   readonly #nursery: Nursery;
   readonly #pins: Pins;
+  readonly #network: Network;
 
-  constructor({ ports, driver, effects, nursery, pins }: Machinery) {
+  constructor({ ports, driver, effects, nursery, pins, network }: Machinery) {
     this.#ports = ports;
     this.#driver = driver;
     this.#effects = effects;
     this.#nursery = nursery;
     this.#pins = pins;
+    this.#network = network;
   }
 
   async createSandbox(caller: GatedCaller, input: Input<'createSandbox'>): Promise<Sandbox> {
@@ -65,7 +70,9 @@ export class LifecycleUseCases {
       pauseAfterMs,
       wakeAt: dateOf(input.wakeAt ?? null),
       snapshotPolicy: input.snapshots ?? {},
+      network: input.network ?? DEFAULT_NETWORK_POLICY,
     };
+    if (input.network !== undefined) await this.#network.check(projectId, input.network);
     const { snapshot: reference } = input;
     if (reference !== undefined) {
       const snapshot = await this.#pinned(() => findSnapshot(this.#ports.records, projectId, reference));
@@ -90,16 +97,19 @@ export class LifecycleUseCases {
   }
 
   async updateSandbox(caller: GatedCaller, input: Input<'updateSandbox'>): Promise<Sandbox> {
-    const { id, snapshotPolicy } = await this.find(caller, input.id);
+    const { id, snapshotPolicy, projectId } = await this.find(caller, input.id);
     const at = new Date(this.#ports.clock.now());
-    const { idle, wakeAt, snapshots } = input;
+    const { idle, wakeAt, snapshots, network } = input;
+    if (network !== undefined) await this.#network.check(projectId, network);
     const changes = {
       ...(idle === undefined ? {} : { pauseAfterMs: idle.pauseAfterMs }),
       ...(wakeAt === undefined ? {} : { wakeAt: dateOf(wakeAt) }),
       ...(snapshots === undefined ? {} : { snapshotPolicy: { ...snapshotPolicy, ...snapshots } }),
+      ...(network === undefined ? {} : { network }),
     };
     const changed = await this.#ports.records.updateSandbox(id, changes, at);
     if (changed === null) throw new AppError('not_found', `There is no sandbox "${input.id}".`);
+    if (network !== undefined) await this.#network.changed(id);
     return viewSandbox(changed);
   }
 
@@ -192,6 +202,7 @@ export class LifecycleUseCases {
       pauseAfterMs: source.pauseAfterMs,
       wakeAt: null,
       snapshotPolicy: source.snapshotPolicy,
+      network: source.network,
       forkedFrom: { sandboxId: point.sandboxId, snapshotId: point.id },
     };
     const births = ids.map(() => birth);

@@ -19,6 +19,7 @@ import type {
   Changed,
   ErrorCode,
   LifecycleState,
+  NetworkPolicy,
   Operation,
   OperationId,
   PolicyChoice,
@@ -34,6 +35,7 @@ import type {
 } from '@space/core';
 import type { Asker, AuditRecords } from './audit-records.ts';
 import type { CallRecords } from './call-records.ts';
+import type { RecordsOfEgress } from './egress-records.ts';
 import type { EventRecords } from './event-records.ts';
 import type { HistoryRecords } from './history-records.ts';
 import type { ScheduleRecords } from './schedule-records.ts';
@@ -57,6 +59,8 @@ export interface RecordedSandbox extends LifecycleState {
   readonly wakeAt: Date | null;
   /** What it says itself of when it is snapshotted, and how long the points stay. */
   readonly snapshotPolicy: PolicyChoice;
+  /** What it may reach. */
+  readonly network: NetworkPolicy;
   /** Of the operation in flight; null at rest. */
   readonly operationId: OperationId | null;
   readonly epoch: number;
@@ -98,6 +102,7 @@ export interface NewSandbox
     | 'pauseAfterMs'
     | 'wakeAt'
     | 'snapshotPolicy'
+    | 'network'
     | 'forkedFrom'
   > {
   readonly operationId: OperationId;
@@ -263,7 +268,7 @@ export interface Records {
   /** What its owner may change at any time; null: it is deleted, or never was. */
   updateSandbox(
     id: SandboxId,
-    changes: Partial<Pick<RecordedSandbox, 'pauseAfterMs' | 'wakeAt' | 'snapshotPolicy'>>,
+    changes: Partial<Pick<RecordedSandbox, 'pauseAfterMs' | 'wakeAt' | 'snapshotPolicy' | 'network'>>,
     at: Date,
   ): Promise<RecordedSandbox | null>;
   /** Of what is not deleted; nothing else of it changes. */
@@ -320,6 +325,7 @@ export interface Records {
   readonly schedules: ScheduleRecords;
   readonly history: HistoryRecords;
   readonly shares: ShareRecords;
+  readonly egress: RecordsOfEgress;
   /** Of the pool of connections, as it is now. */
   load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   /** Throws `unavailable` when the database does not answer. */

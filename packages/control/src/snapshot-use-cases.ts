@@ -141,7 +141,7 @@ export class SnapshotUseCases {
 async function egressOf(gateway: GatewayPort): Promise<Capabilities['egress']> {
   try {
     await gateway.health();
-    return { available: false, reason: 'The gateway has no rules yet, and nothing leaves without one.', remedy: null };
+    return { available: true, reason: 'By the gateway, as far as `network` of a sandbox allows.', remedy: null };
   } catch {
     return {
       available: false,

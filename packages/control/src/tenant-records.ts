@@ -6,7 +6,16 @@
  *   its organisation.
  * - A revoked key stays, and never works again. An organisation that has an admin key of all its projects keeps one.
  */
-import type { ApiKeyId, Limits, OrganisationId, PolicyChoice, ProjectId, Role, Usage } from '@space/core';
+import type {
+  ApiKeyId,
+  Limits,
+  NetworkConstraints,
+  OrganisationId,
+  PolicyChoice,
+  ProjectId,
+  Role,
+  Usage,
+} from '@space/core';
 import type { Page, PageRequest } from './records.ts';
 
 export interface RecordedOrganisation {
@@ -15,6 +24,8 @@ export interface RecordedOrganisation {
   /** Whether it runs the installation. */
   readonly operator: boolean;
   readonly limits: Limits;
+  /** What stands above the policies of its sandboxes. */
+  readonly network: NetworkConstraints;
   readonly createdAt: Date;
 }
 
@@ -47,6 +58,8 @@ export interface TenantRecords {
   findOrganisation(id: OrganisationId): Promise<RecordedOrganisation | null>;
   /** False: there is none. */
   setLimits(id: OrganisationId, limits: Limits): Promise<boolean>;
+  /** Null: there is none. */
+  setNetwork(id: OrganisationId, changes: Partial<NetworkConstraints>): Promise<NetworkConstraints | null>;
   /** Counted from what is recorded. */
   usage(id: OrganisationId): Promise<Usage>;
   /** Newest first. */

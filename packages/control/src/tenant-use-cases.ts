@@ -11,7 +11,7 @@ import type {
   Project,
   ProjectList,
 } from '@space/contract';
-import { type ApiKeyId, AppError, NO_LIMITS, newId, unreachable } from '@space/core';
+import { type ApiKeyId, AppError, NO_CONSTRAINTS, NO_LIMITS, newId, unreachable } from '@space/core';
 import { findProject, mintKey } from './api-keys.ts';
 import type { GrantWatch } from './grant-watch.ts';
 import type { ControlPorts } from './ports.ts';
@@ -150,7 +150,14 @@ export class TenantUseCases {
   async createOrganisation(_caller: Caller, { name }: Input<'createOrganisation'>): Promise<CreatedOrganisation> {
     const { chance, clock, records } = this.#ports;
     const createdAt = new Date(clock.now());
-    const organisation = { id: newId('organisation', chance), name, operator: false, limits: NO_LIMITS, createdAt };
+    const organisation = {
+      id: newId('organisation', chance),
+      name,
+      operator: false,
+      limits: NO_LIMITS,
+      network: NO_CONSTRAINTS,
+      createdAt,
+    };
     const { id: organisationId } = organisation;
     const project: RecordedProject = {
       id: newId('project', chance),

@@ -2,6 +2,7 @@
 import type {
   ApiKey,
   AuditList,
+  EgressList,
   Operation,
   Organisation,
   PlatformEvent,
@@ -12,8 +13,9 @@ import type {
   Snapshot,
 } from '@space/contract';
 import { signalNameOf } from '@space/contract';
-import { AppError, ERRORS, type ErrorCode, type PolicyChoice, statusOf } from '@space/core';
+import { AppError, ERRORS, type ErrorCode, type NetworkPolicy, type PolicyChoice, statusOf } from '@space/core';
 import type { RecordedAudit } from './audit-records.ts';
+import type { RecordedEgress } from './egress-records.ts';
 import type { RecordedEvent } from './event-records.ts';
 import type { Outcome, RecordedOperation, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import type { RecordedRun, RecordedSchedule } from './schedule-records.ts';
@@ -23,7 +25,7 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
   const status = statusOf(sandbox);
   if (status === 'deleted') throw new AppError('not_found', `There is no sandbox "${sandbox.id}".`);
   const { id, name, template, size, generation, head, forkedFrom, metadata, crash } = sandbox;
-  const { pauseAfterMs, wakeAt, snapshotPolicy } = sandbox;
+  const { pauseAfterMs, wakeAt, snapshotPolicy, network } = sandbox;
   return {
     id,
     name,
@@ -37,6 +39,7 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
     idle: { pauseAfterMs },
     wakeAt: wakeAt?.toISOString() ?? null,
     snapshots: viewPolicyChoice(snapshotPolicy),
+    network: viewNetwork(network),
     createdAt: sandbox.createdAt.toISOString(),
     updatedAt: sandbox.updatedAt.toISOString(),
     crash: crash === null || status !== 'crashed' ? null : { detail: crash.detail, at: crash.at.toISOString() },
@@ -55,6 +58,16 @@ export function viewSnapshot(snapshot: RecordedSnapshot): Snapshot {
 
 function viewPolicyChoice({ everyMs, budgetMs, retention }: PolicyChoice): Sandbox['snapshots'] {
   return { everyMs: everyMs ?? null, budgetMs: budgetMs ?? null, retention: retention ? [...retention] : null };
+}
+
+export function viewNetwork({ preset, allow, deny }: NetworkPolicy): Sandbox['network'] {
+  const rules = allow.map(({ ports, ...rule }) => ({ ...rule, ports: ports === 'all' ? ports : [...ports] }));
+  return { preset, allow: rules, deny: [...deny] };
+}
+
+export function viewEgress(recorded: RecordedEgress): EgressList['records'][number] {
+  const { id: _, sandboxId: __, at, ...shown } = recorded;
+  return { ...shown, at: at.toISOString() };
 }
 
 export function viewOrganisation({ id, name, limits, operator, createdAt }: RecordedOrganisation): Organisation {

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { AppError, type ProcessEvent, type SandboxId } from '@space/core';
+import { FakeGateway } from '@space/testkit';
 import { describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
 import { Admission } from '../src/admission.ts';
@@ -16,6 +17,7 @@ import { IdempotentCalls } from '../src/idempotency.ts';
 import { IdlePauses } from '../src/idle-pauses.ts';
 import { LifecycleUseCases } from '../src/lifecycle-use-cases.ts';
 import { Metrics } from '../src/metrics.ts';
+import { Network } from '../src/network.ts';
 import { PortUseCases } from '../src/port-use-cases.ts';
 import { Sampler } from '../src/sampler.ts';
 import { Pins } from '../src/timeline.ts';
@@ -43,6 +45,7 @@ class Idle extends World {
     nursery: new Nursery(this.#ports, this.#driver, this.#admission),
     pins: new Pins(),
     activity: new ActivityLog(this.#ports.clock),
+    network: new Network(this.#ports, new FakeGateway()),
   };
   readonly sandboxes = new LifecycleUseCases(this.#machinery);
   readonly guests = new GuestUseCases(this.#machinery, this.sandboxes, {

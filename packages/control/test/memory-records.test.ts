@@ -1,4 +1,5 @@
 import { callsSuite } from './calls-suite.ts';
+import { egressSuite } from './egress-suite.ts';
 import { historySuite } from './history-suite.ts';
 import { MemoryRecords } from './memory-records.ts';
 import { recordsSuite } from './records-suite.ts';
@@ -11,4 +12,5 @@ tenantsSuite('in memory', async () => new MemoryRecords());
 historySuite('in memory', async () => new MemoryRecords());
 callsSuite('in memory', async () => new MemoryRecords());
 schedulesSuite('in memory', async () => new MemoryRecords());
+egressSuite('in memory', async () => new MemoryRecords());
 sharesSuite('in memory', async () => new MemoryRecords());

@@ -36,6 +36,7 @@ import {
 } from '../src/records.ts';
 import { MemoryAudit } from './memory-audit.ts';
 import { MemoryCalls } from './memory-calls.ts';
+import { MemoryEgress } from './memory-egress.ts';
 import { MemoryEvents } from './memory-events.ts';
 import { MemoryHistory } from './memory-history.ts';
 import { MemorySchedules } from './memory-schedules.ts';
@@ -71,6 +72,7 @@ export class MemoryRecords implements Records {
     (id) => (this.#sandboxes.get(id)?.settled ?? 'deleted') !== 'deleted',
     (event) => this.events.put([event]),
   );
+  readonly egress = new MemoryEgress(() => this.#turn());
   readonly calls = new MemoryCalls(() => this.#turn());
   readonly audit = new MemoryAudit(
     () => this.#turn(),

@@ -5,6 +5,8 @@ import {
   DEFAULT_ORGANISATION,
   DEFAULT_PROJECT,
   type Limits,
+  type NetworkConstraints,
+  NO_CONSTRAINTS,
   NO_LIMITS,
   type OrganisationId,
   type ProjectId,
@@ -47,6 +49,7 @@ export class MemoryTenants implements TenantRecords {
       name: 'default',
       operator: true,
       limits: NO_LIMITS,
+      network: NO_CONSTRAINTS,
       createdAt: BEGINNING,
     };
     this.#organisations.set(organisation.id, organisation);
@@ -79,6 +82,15 @@ export class MemoryTenants implements TenantRecords {
     const organisation = this.#organisations.get(id);
     if (organisation !== undefined) this.#organisations.set(id, { ...organisation, limits });
     return organisation !== undefined;
+  }
+
+  async setNetwork(id: OrganisationId, changes: Partial<NetworkConstraints>) {
+    await this.#turn();
+    const organisation = this.#organisations.get(id);
+    if (organisation === undefined) return null;
+    const network = { ...organisation.network, ...changes };
+    this.#organisations.set(id, { ...organisation, network });
+    return network;
   }
 
   async usage(id: OrganisationId) {

@@ -1,10 +1,12 @@
 /** What every adapter of the records port does. `open` gives empty records; it is called once per test. */
 import {
+  DEFAULT_NETWORK_POLICY,
   DEFAULT_ORGANISATION,
   DEFAULT_PROJECT,
   DEFAULT_SIZE,
   DEFAULT_VAULT,
   type Limits,
+  NO_CONSTRAINTS,
   NO_LIMITS,
   newId,
   type Operation,
@@ -44,6 +46,7 @@ export function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
     pauseAfterMs: 600_000,
     wakeAt: null,
     snapshotPolicy: {},
+    network: DEFAULT_NETWORK_POLICY,
     forkedFrom: null,
     operationId: operationId(),
     by: null,
@@ -619,7 +622,14 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
           roles: ['admin' as const],
         };
         const rest = { prefix: 'space_ab', sha256: chance.bytes(32), createdAt: tick(), revokedAt: null };
-        const organisation = { id: organisationId, name: 'o', operator: false, limits: NO_LIMITS, createdAt: tick() };
+        const organisation = {
+          id: organisationId,
+          name: 'o',
+          operator: false,
+          limits: NO_LIMITS,
+          network: NO_CONSTRAINTS,
+          createdAt: tick(),
+        };
         await records.tenants.addOrganisation(organisation, project, { ...key, ...rest });
         await records.tenants.setLimits(organisationId, { ...NO_LIMITS, sandboxes: 1 });
         await running();

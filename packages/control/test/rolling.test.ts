@@ -8,6 +8,7 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@space/core';
+import { FakeGateway } from '@space/testkit';
 import { describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
 import { Admission } from '../src/admission.ts';
@@ -17,6 +18,7 @@ import { Driver } from '../src/driver.ts';
 import { Effects } from '../src/effects.ts';
 import { LifecycleUseCases } from '../src/lifecycle-use-cases.ts';
 import { Metrics } from '../src/metrics.ts';
+import { Network } from '../src/network.ts';
 import { Relief } from '../src/relief.ts';
 import { RollingPoints } from '../src/rolling.ts';
 import { Pins } from '../src/timeline.ts';
@@ -45,6 +47,7 @@ class Rolling extends World {
     nursery: new Nursery(this.ports, this.driver, this.#admission),
     pins: this.pins,
     activity: this.activity,
+    network: new Network(this.ports, new FakeGateway()),
   };
   readonly sandboxes = new LifecycleUseCases(this.#machinery);
   readonly collector = new Collector(this.#machinery, { removalPauseMs: 0 });

@@ -1,5 +1,13 @@
 /** What every adapter of the records does about set times: schedules, their runs, and `wakeAt`. */
-import { DEFAULT_PROJECT, DEFAULT_SIZE, DEFAULT_VAULT, newId, type SandboxId, type Settled } from '@space/core';
+import {
+  DEFAULT_NETWORK_POLICY,
+  DEFAULT_PROJECT,
+  DEFAULT_SIZE,
+  DEFAULT_VAULT,
+  newId,
+  type SandboxId,
+  type Settled,
+} from '@space/core';
 import { seededChance } from '@space/testkit';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Records } from '../src/records.ts';
@@ -54,7 +62,7 @@ export function schedulesSuite(suite: string, open: () => Promise<Records>): voi
       const id = newId('sandbox', chance);
       const fields = { name: null, template: 'base', size: DEFAULT_SIZE, vault: DEFAULT_VAULT, env: {}, metadata: {} };
       const operationId = newId('operation', chance);
-      const policies = { pauseAfterMs: null, wakeAt, snapshotPolicy: {} };
+      const policies = { pauseAfterMs: null, wakeAt, snapshotPolicy: {}, network: DEFAULT_NETWORK_POLICY };
       const rest = { projectId: DEFAULT_PROJECT, ...policies, forkedFrom: null, by: null, at: at(0) };
       await records.addSandboxes([{ id, ...fields, ...rest, operationId }]);
       return id;

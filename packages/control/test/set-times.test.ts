@@ -1,5 +1,6 @@
 /** What happens at set times, under a clock that the test turns: nothing here waits for time to pass. */
 import { AppError, type SandboxId } from '@space/core';
+import { FakeGateway } from '@space/testkit';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
@@ -9,6 +10,7 @@ import { Driver } from '../src/driver.ts';
 import { Effects } from '../src/effects.ts';
 import { LifecycleUseCases } from '../src/lifecycle-use-cases.ts';
 import { Metrics } from '../src/metrics.ts';
+import { Network } from '../src/network.ts';
 import { Reconciler } from '../src/reconcile.ts';
 import { ScheduleRuns } from '../src/schedule-runs.ts';
 import { ScheduleUseCases } from '../src/schedule-use-cases.ts';
@@ -46,6 +48,7 @@ class Clockwork extends World {
       nursery: new Nursery(ports, driver, admission),
       pins: new Pins(),
       activity: new ActivityLog(ports.clock),
+      network: new Network(ports, new FakeGateway()),
     };
     const sandboxes = new LifecycleUseCases(machinery);
     return {

@@ -1,5 +1,12 @@
 /** What every adapter of the records does about shares. */
-import { DEFAULT_PROJECT, DEFAULT_SIZE, DEFAULT_VAULT, newId, type SandboxId } from '@space/core';
+import {
+  DEFAULT_NETWORK_POLICY,
+  DEFAULT_PROJECT,
+  DEFAULT_SIZE,
+  DEFAULT_VAULT,
+  newId,
+  type SandboxId,
+} from '@space/core';
 import { seededChance } from '@space/testkit';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Records } from '../src/records.ts';
@@ -40,6 +47,7 @@ export function sharesSuite(suite: string, open: () => Promise<Records>): void {
         pauseAfterMs: null,
         wakeAt: null,
         snapshotPolicy: {},
+        network: DEFAULT_NETWORK_POLICY,
         forkedFrom: null,
         by: null,
       };

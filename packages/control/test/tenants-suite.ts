@@ -1,5 +1,5 @@
 /** What every adapter of the records does about organisations, projects and keys. */
-import { type ApiKeyId, DEFAULT_ORGANISATION, DEFAULT_PROJECT, NO_LIMITS, newId } from '@space/core';
+import { type ApiKeyId, DEFAULT_ORGANISATION, DEFAULT_PROJECT, NO_CONSTRAINTS, NO_LIMITS, newId } from '@space/core';
 import { seededChance } from '@space/testkit';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Records } from '../src/records.ts';
@@ -38,6 +38,7 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
         name,
         operator: false,
         limits: NO_LIMITS,
+        network: NO_CONSTRAINTS,
         createdAt: tick(),
       };
       const { id: organisationId } = organisation;

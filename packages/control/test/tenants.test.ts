@@ -1,4 +1,5 @@
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT, type Role } from '@space/core';
+import { FakeGateway } from '@space/testkit';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
 import { Admission } from '../src/admission.ts';
@@ -7,6 +8,7 @@ import { Nursery } from '../src/birth.ts';
 import { Driver } from '../src/driver.ts';
 import { Effects } from '../src/effects.ts';
 import { Metrics } from '../src/metrics.ts';
+import { Network } from '../src/network.ts';
 import { ProjectPurge } from '../src/project-purge.ts';
 import { Reconciler } from '../src/reconcile.ts';
 import { Pins } from '../src/timeline.ts';
@@ -224,5 +226,6 @@ function machineryOf({ node, records, chance }: World) {
     effects: new Effects(ports, admission),
     nursery: new Nursery(ports, driver, admission),
     pins: new Pins(),
+    network: new Network(ports, new FakeGateway()),
   };
 }

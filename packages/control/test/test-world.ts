@@ -27,6 +27,7 @@ export class World {
   readonly node: FakeNode;
   readonly records: MemoryRecords;
   readonly chance = seededChance(seed++);
+  readonly gateway = new FakeGateway();
   control: Control;
 
   /** On what another world has left, as after a restart; or on nothing. */
@@ -39,7 +40,7 @@ export class World {
   /** As a new process on the same records and node. The old one is let go of as a kill -9 does. */
   newControl(): Control {
     const { node, records, chance } = this;
-    this.control = createControl({ node, records, chance, clock: realClock(), logger: silent }, new FakeGateway());
+    this.control = createControl({ node, records, chance, clock: realClock(), logger: silent }, this.gateway);
     return this.control;
   }
 

@@ -1,5 +1,6 @@
 /** For tests: the records in memory, and the suites that every adapter of the records passes. */
 export { callsSuite } from './calls-suite.ts';
+export { egressSuite } from './egress-suite.ts';
 export { historySuite } from './history-suite.ts';
 export { MemoryRecords } from './memory-records.ts';
 export { recordsSuite } from './records-suite.ts';

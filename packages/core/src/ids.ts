@@ -22,6 +22,7 @@ const PREFIXES = {
   schedule: 'sch',
   run: 'run',
   share: 'shr',
+  egress: 'egr',
 } as const;
 
 export type IdKind = keyof typeof PREFIXES;
@@ -39,6 +40,7 @@ export type RunId = Id<'run'>;
 export type AuditId = Id<'audit'>;
 export type ProjectId = Id<'project'>;
 export type ShareId = Id<'share'>;
+export type EgressId = Id<'egress'>;
 
 /** The name of a vault, e.g. `default`: lower-case letters, digits and dashes. */
 export type VaultName = string & { readonly __kind: 'vault' };

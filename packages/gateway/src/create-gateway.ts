@@ -63,7 +63,9 @@ export function createGateway(options: GatewayOptions): Gateway {
       open.judgeAgain(sandboxId);
     },
     trust: async (organisationId) => ({ certificatePem: await authorities.certificateOf(organisationId) }),
-    takeRecords: async (after) => ({ instance, ...recorder.take(after) }),
+    takeRecords: async (behind) => {
+      return { instance, ...recorder.take(behind?.instance === instance ? behind.next : 0) };
+    },
     async carry(connection: EgressConnection, connected: PortConnection, signal: AbortSignal): Promise<void> {
       const host = normaliseHost(connection.host);
       if (host === null || connection.port < 1 || connection.port > 65_535) {

@@ -20,6 +20,7 @@ import {
 } from '@space/core';
 import type { GuestStream } from './guest-stream.ts';
 import type { OpenConnection } from './open-connections.ts';
+import type { NewRecord } from './recorder.ts';
 import { refused } from './refusal.ts';
 
 /** The rules that hold for a sandbox now. */
@@ -34,7 +35,7 @@ export interface PassageOptions {
   readonly signal: AbortSignal;
   /** Null: none are loaded. */
   readonly rules: () => LoadedRules | null;
-  readonly record: (record: EgressRecord) => void;
+  readonly record: (record: NewRecord) => void;
 }
 
 /** What is under way on it. */

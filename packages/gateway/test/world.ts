@@ -173,7 +173,7 @@ export class World {
   }
 
   async records(): Promise<readonly EgressRecord[]> {
-    return (await this.gateway.takeRecords(0)).records;
+    return (await this.gateway.takeRecords(null)).records;
   }
 
   /** What a name leads to, beside its server. */

@@ -135,6 +135,11 @@ export const ANSWERS: Answers = {
   setLimits: async ({ useCases, caller, input }) => ({ body: await useCases.setLimits(caller, input) }),
   getLimits: async ({ useCases, caller, input }) => ({ body: await useCases.getLimits(caller, input) }),
 
+  getNetwork: async ({ useCases, caller, input }) => ({ body: await useCases.getNetwork(caller, input) }),
+  setNetwork: async ({ useCases, caller, input }) => ({ body: await useCases.setNetwork(caller, input) }),
+  setPrivateHosts: async ({ useCases, caller, input }) => ({ body: await useCases.setPrivateHosts(caller, input) }),
+  listEgress: async ({ useCases, caller, input }) => ({ body: await useCases.listEgress(caller, input) }),
+
   listTemplates: async ({ useCases, caller, input }) => ({ body: await useCases.listTemplates(caller, input) }),
   getMetrics: async ({ useCases, caller, input, response }) => {
     response.setHeader('content-type', ROUTES.getMetrics.response.contentType);

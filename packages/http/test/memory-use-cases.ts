@@ -511,6 +511,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       idle: { pauseAfterMs: 600_000 },
       wakeAt: null,
       snapshots: { everyMs: null, budgetMs: null, retention: null },
+      network: { preset: 'packages', allow: [], deny: [] },
     };
     const stored: Stored = { sandbox, env, files: new FakeFiles() };
     this.sandboxes.set(sandbox.id, stored);

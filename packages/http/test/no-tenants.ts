@@ -11,6 +11,18 @@ export class NoTenants {
   listAudit(): Promise<never> {
     return refuse();
   }
+  getNetwork(): Promise<never> {
+    return refuse();
+  }
+  setNetwork(): Promise<never> {
+    return refuse();
+  }
+  setPrivateHosts(): Promise<never> {
+    return refuse();
+  }
+  listEgress(): Promise<never> {
+    return refuse();
+  }
   setLimits(): Promise<never> {
     return refuse();
   }

@@ -76,6 +76,7 @@ export {
 export type { CreatedShare, Ports, Share, ShareOptions } from './ports.ts';
 export {
   type CreateOptions,
+  type EgressRecord,
   type Exported,
   type ExportOptions,
   ForkError,
@@ -83,6 +84,8 @@ export {
   type IdlePolicy,
   type ImportOptions,
   type ListOptions,
+  type NetworkChoice,
+  type NetworkRule,
   type PastTime,
   type RewindOptions,
   Sandbox,
@@ -98,6 +101,7 @@ export type { Schedule, ScheduleChanges, ScheduledExec, ScheduleOptions, Schedul
 export {
   type AuditRecord,
   audit,
+  type ConstraintChoice,
   type CreatedOrganisation,
   createOrganisation,
   createProject,
@@ -105,16 +109,20 @@ export {
   deleteProject,
   getLimits,
   getMetrics,
+  getNetwork,
   getProject,
   type LimitChanges,
   type LimitsAndUsage,
   listOrganisations,
   listProjects,
+  type NetworkConstraints,
   type Organisation,
   type Project,
   type ProjectChanges,
   renameOrganisation,
   setLimits,
+  setNetwork,
+  setPrivateHosts,
   updateProject,
 } from './tenants.ts';
 export type { CallOptions, ConnectionOptions } from './transport.ts';

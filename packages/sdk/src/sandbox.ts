@@ -1,5 +1,6 @@
 /** A sandbox, as a program holds it: a name for something that lives on the server, with what was last known of it. */
 import type {
+  EgressList,
   Exported,
   ForkResults,
   ProcessList,
@@ -55,6 +56,32 @@ export interface SnapshotPolicyChoice {
 /** The points of a sandbox, newest first, what was forked from them, when none was taken and why, and what holds now. */
 export type Timeline = Omit<TimelinePage, 'nextCursor'>;
 
+/** A host that may be reached: a name, `*.` and a name (all below it, not itself), an address, or `*`. */
+export type NetworkRule =
+  /** Requests, each of them judged. Left out: reading only, on port 443, any path. */
+  | {
+      readonly host: string;
+      readonly protocol?: 'http';
+      readonly ports?: readonly number[] | 'all';
+      readonly access?: 'read' | 'write';
+      /** Requests for it and what lies below it. */
+      readonly path?: string;
+    }
+  /** TLS that is not opened, by its SNI; or any bytes. */
+  | { readonly host: string; readonly protocol: 'tls' | 'tcp'; readonly ports: readonly number[] | 'all' };
+
+/** What it may reach. Replaced as a whole; what is left out is the stricter thing. */
+export interface NetworkChoice {
+  /** `none` (default here): nothing. `packages`: reading from public package registries. `internet`: public addresses. */
+  readonly preset?: 'none' | 'packages' | 'internet';
+  readonly allow?: readonly NetworkRule[];
+  /** Hosts that are not reached, whatever allows them. */
+  readonly deny?: readonly string[];
+}
+
+/** One request that left or was refused, or one connection of which nothing could be read. */
+export type EgressRecord = EgressList['records'][number];
+
 /** A sandbox that is idle is paused, never deleted; the next use wakes it. */
 export interface IdlePolicy {
   /** At least 10000; null: never. */
@@ -80,6 +107,8 @@ export interface CreateOptions extends ConnectionOptions, CallOptions {
   readonly wakeAt?: Date | string;
   /** When it is snapshotted by itself; default: every minute in which it changed. */
   readonly snapshots?: SnapshotPolicyChoice;
+  /** What it may reach; left out: the preset `packages`. */
+  readonly network?: NetworkChoice;
 }
 
 /** What is left out stays. */
@@ -88,6 +117,8 @@ export interface UpdateOptions extends CallOptions {
   /** Null: it is not woken by itself. */
   readonly wakeAt?: Date | string | null;
   readonly snapshots?: SnapshotPolicyChoice;
+  /** Replaces what it may reach. Open connections that are not allowed any more are cut before this returns. */
+  readonly network?: NetworkChoice;
 }
 
 export interface ListOptions extends ConnectionOptions, CallOptions {
@@ -171,11 +202,12 @@ export class Sandbox implements AsyncDisposable {
    * Errors: `template_unknown`, `size_impossible`, `name_taken`, `insufficient_memory`, `insufficient_space`, …
    */
   static async create(options: CreateOptions = {}): Promise<Sandbox> {
-    const { snapshot, signal, template, name, size, env, metadata, idle, wakeAt, snapshots, ...unknown } =
-      withoutConnection(options);
+    const { snapshot, signal, ...given } = withoutConnection(options);
+    const { template, name, size, env, metadata, idle, wakeAt, snapshots, network, ...unknown } = given;
     refuseUnknown(unknown);
     const transport = new Transport(options);
-    const json = { template, snapshot: referenceOf(snapshot), name, size, env, metadata, idle, wakeAt, snapshots };
+    const own = { name, env, metadata, idle, wakeAt, snapshots, network };
+    const json = { template, snapshot: referenceOf(snapshot), size, ...own };
     const fields = await transport.json<SandboxFields>({ method: 'POST', path: '/v1/sandboxes', json, signal });
     return new Sandbox(transport, fields);
   }
@@ -367,10 +399,17 @@ export class Sandbox implements AsyncDisposable {
     return this.#transport.json({ method: 'POST', path: `${this.#path}/export`, json, signal });
   }
 
-  /** Changes when it is paused as idle, woken or snapshotted. */
-  async update({ idle, wakeAt, snapshots, signal, ...unknown }: UpdateOptions): Promise<this> {
+  /** What left it or was refused, newest first, fetched as they are asked for. */
+  async *egress({ signal, ...unknown }: CallOptions = {}): AsyncGenerator<EgressRecord> {
     refuseUnknown(unknown);
-    const json = { idle, wakeAt: wakeAt instanceof Date ? wakeAt.toISOString() : wakeAt, snapshots };
+    const pages = pagesOf<EgressList>(this.#transport, `${this.#path}/egress`, {}, signal);
+    for await (const page of pages) yield* page.records;
+  }
+
+  /** Changes what it may reach, and when it is paused as idle, woken or snapshotted. */
+  async update({ idle, wakeAt, snapshots, network, signal, ...unknown }: UpdateOptions): Promise<this> {
+    refuseUnknown(unknown);
+    const json = { idle, wakeAt: wakeAt instanceof Date ? wakeAt.toISOString() : wakeAt, snapshots, network };
     this.#fields = await this.#transport.json({ method: 'PATCH', path: this.#path, json, signal });
     return this;
   }

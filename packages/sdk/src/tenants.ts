@@ -3,6 +3,7 @@ import type {
   AuditList,
   CreatedOrganisation,
   LimitsAndUsage,
+  NetworkConstraints,
   Organisation,
   OrganisationList,
   Project,
@@ -11,12 +12,19 @@ import type {
 } from '@space/contract';
 import { refuseUnknown } from './options.ts';
 import { itemsOf, pagesOf } from './pages.ts';
+import type { NetworkChoice } from './sandbox.ts';
 import { type CallOptions, type ConnectionOptions, signalOf, Transport, withoutConnection } from './transport.ts';
 
-export type { CreatedOrganisation, LimitsAndUsage, Organisation, Project };
+export type { CreatedOrganisation, LimitsAndUsage, NetworkConstraints, Organisation, Project };
 export type AuditRecord = AuditList['records'][number];
 /** Null takes a limit away; what is left out stays. */
 export type LimitChanges = Omit<Request<'setLimits'>, 'id'>;
+
+/** The widest that any sandbox of the organisation may reach. Nothing may be left out. */
+export type ConstraintChoice = Required<NetworkChoice> & {
+  /** Hosts at which nothing is written. */
+  readonly readOnly: readonly string[];
+};
 
 /** Its name, and when its sandboxes are snapshotted unless they say it themselves; what is left out stays. */
 export type ProjectChanges = Omit<Request<'updateProject'>, 'id'>;
@@ -87,6 +95,25 @@ export async function renameOrganisation(id: string, name: string, options: Opti
 /** A limit below what is held stops nothing that is there. */
 export async function setLimits(id: string, changes: LimitChanges, options: Options = {}): Promise<Organisation> {
   return callOf(options, { method: 'PUT', path: `${organisationPath(id)}/limits`, json: changes });
+}
+
+/** What stands above the `network` of every sandbox of the organisation. */
+export async function getNetwork(options: Options = {}): Promise<NetworkConstraints> {
+  return callOf(options, { method: 'GET', path: '/v1/network' });
+}
+
+/** For an admin. What is open and not allowed any more is cut. */
+export async function setNetwork(constraints: ConstraintChoice, options: Options = {}): Promise<NetworkConstraints> {
+  return callOf(options, { method: 'PUT', path: '/v1/network', json: constraints });
+}
+
+/** For who runs the installation: hosts that sandboxes of an organisation may reach at private addresses. */
+export async function setPrivateHosts(
+  id: string,
+  privateHosts: readonly string[],
+  options: Options = {},
+): Promise<NetworkConstraints> {
+  return callOf(options, { method: 'PUT', path: `${organisationPath(id)}/private-hosts`, json: { privateHosts } });
 }
 
 /** Figures of the installation, in Prometheus' text format; for an admin or auditor of who runs it. */

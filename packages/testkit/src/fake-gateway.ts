@@ -2,6 +2,7 @@
 import {
   AppError,
   type EgressPort,
+  type EgressPosition,
   type EgressRecord,
   type EgressRecords,
   type GatewayHealth,
@@ -16,7 +17,6 @@ export class FakeGateway implements GatewayPort, EgressPort {
   readonly rules = new Map<SandboxId, SandboxRules>();
   /** What is to be taken. */
   readonly seen: EgressRecord[] = [];
-  lost = 0;
   isDown = false;
   #starts = 1;
   #taken = 0;
@@ -27,7 +27,6 @@ export class FakeGateway implements GatewayPort, EgressPort {
     this.rules.clear();
     this.seen.length = 0;
     this.#taken = 0;
-    this.lost = 0;
   }
 
   async health(): Promise<GatewayHealth> {
@@ -50,13 +49,15 @@ export class FakeGateway implements GatewayPort, EgressPort {
     return { certificatePem: `certificate of ${organisationId}\n` };
   }
 
-  async takeRecords(after: number): Promise<EgressRecords> {
+  async takeRecords(behind: EgressPosition | null): Promise<EgressRecords> {
     this.#checkUp();
+    const instance = `fake-${this.#starts}`;
+    const after = behind?.instance === instance ? behind.next : 0;
     const gone = Math.max(0, Math.min(after - this.#taken, this.seen.length));
     this.seen.splice(0, gone);
     this.#taken += gone;
     const records = [...this.seen];
-    return { instance: `fake-${this.#starts}`, records, next: this.#taken + records.length, lost: this.lost };
+    return { instance, records, next: this.#taken + records.length };
   }
 
   async carry(): Promise<void> {

@@ -3,6 +3,7 @@ import { InvalidArgumentError } from '@commander-js/extra-typings';
 import type { CreateOptions, IdlePolicy } from '@space/sdk';
 import { duration, keyValue, verb, wholeNumber } from '../cli.ts';
 import { usage } from '../errors.ts';
+import { NETWORK_HELP, type NetworkOptions, networkOf } from './network.ts';
 
 /** `create` and `run`. */
 export function creating(name: string, summary: string) {
@@ -14,10 +15,16 @@ export function creating(name: string, summary: string) {
     .option('--memory <MiB>', 'memory', wholeNumber)
     .option('--disk <MiB>', 'disk', wholeNumber)
     .option('-l, --label <name=value>', 'a label of your own (again for more)', keyValue)
-    .option('--pause-after <time>', 'paused when idle for so long, e.g. 10m; `never`', pauseAfter);
+    .option('--pause-after <time>', 'paused when idle for so long, e.g. 10m; `never`', pauseAfter)
+    .option(...NETWORK_HELP.network)
+    .option(...NETWORK_HELP.allow)
+    .option(...NETWORK_HELP.allowWrite)
+    .option(...NETWORK_HELP.allowTls)
+    .option(...NETWORK_HELP.allowTcp)
+    .option(...NETWORK_HELP.deny);
 }
 
-export interface CreatingOptions {
+export interface CreatingOptions extends NetworkOptions {
   readonly name?: string | undefined;
   readonly template?: string | undefined;
   readonly vcpus?: number | undefined;
@@ -36,6 +43,7 @@ export function createOptionsOf(options: CreatingOptions, snapshot: string | und
     size: Object.keys(size).length === 0 ? undefined : size,
     metadata: options.label,
     idle: options.pauseAfter,
+    network: networkOf(options),
   });
 }
 

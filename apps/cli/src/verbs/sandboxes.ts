@@ -111,6 +111,14 @@ function sizeText({ size }: SandboxFields): string {
   return `${size.vcpus} CPU, ${size.memoryMib} MiB, ${Math.round(size.diskMib / 1024)} GiB`;
 }
 
+function networkText({ network: { preset, allow, deny } }: SandboxFields): string {
+  const more = [
+    ...(allow.length === 0 ? [] : [`${allow.length} allowed`]),
+    ...(deny.length === 0 ? [] : [`${deny.length} denied`]),
+  ];
+  return [preset, ...more].join(', ');
+}
+
 function describe(fields: SandboxFields): string[] {
   const { crash, forkedFrom, idle } = fields;
   const pauses = idle.pauseAfterMs === null ? 'never by itself' : `after ${idle.pauseAfterMs / 1000} s idle`;
@@ -122,6 +130,7 @@ function describe(fields: SandboxFields): string[] {
     ['template', fields.template],
     ['size', sizeText(fields)],
     ['paused', pauses],
+    ['network', networkText(fields)],
     ['created', `${fields.createdAt} (${ageText(fields.createdAt)} ago)`],
     ['changed', fields.updatedAt],
     ['generation', `${fields.generation}`],

@@ -18,6 +18,7 @@ import {
   type RecordedSandbox,
   type RecordedSnapshot,
   type Records,
+  type RecordsOfEgress,
   type ScheduleRecords,
   type ShareRecords,
   type TenantRecords,
@@ -40,6 +41,7 @@ import { translated } from './errors.ts';
 import { newestFirst } from './pages.ts';
 import { PostgresAudit, recordBegun } from './postgres-audit.ts';
 import { PostgresCalls } from './postgres-calls.ts';
+import { PostgresEgress } from './postgres-egress.ts';
 import { appendEvents, PostgresEvents } from './postgres-events.ts';
 import { doomSnapshots, dropSnapshots, PostgresHistory } from './postgres-history.ts';
 import { reserve } from './postgres-limits.ts';
@@ -61,6 +63,7 @@ class PostgresRecords implements Records {
   readonly schedules: ScheduleRecords;
   readonly history: HistoryRecords;
   readonly shares: ShareRecords;
+  readonly egress: RecordsOfEgress;
   readonly #db: Kysely<Tables>;
   readonly #load: Database['load'];
 
@@ -74,6 +77,7 @@ class PostgresRecords implements Records {
     this.schedules = new PostgresSchedules(db);
     this.history = new PostgresHistory(db);
     this.shares = new PostgresShares(db);
+    this.egress = new PostgresEgress(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
@@ -263,7 +267,7 @@ class PostgresRecords implements Records {
 
   updateSandbox(
     id: SandboxId,
-    { pauseAfterMs, wakeAt, snapshotPolicy }: Parameters<Records['updateSandbox']>[1],
+    { pauseAfterMs, wakeAt, snapshotPolicy, network }: Parameters<Records['updateSandbox']>[1],
     at: Date,
   ) {
     return translated(async () => {
@@ -273,6 +277,7 @@ class PostgresRecords implements Records {
           ...(pauseAfterMs === undefined ? {} : { pause_after_ms: pauseAfterMs }),
           ...(wakeAt === undefined ? {} : { wake_at: wakeAt }),
           ...(snapshotPolicy === undefined ? {} : { snapshot_policy: JSON.stringify(snapshotPolicy) }),
+          ...(network === undefined ? {} : { network: JSON.stringify(network) }),
           updated_at: at,
         })
         .where('id', '=', id)
@@ -437,6 +442,7 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     pauseAfterMs,
     wakeAt,
     snapshotPolicy,
+    network,
     ...rest
   } = sandbox;
   return {
@@ -448,6 +454,7 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     pause_after_ms: pauseAfterMs,
     wake_at: wakeAt,
     snapshot_policy: JSON.stringify(snapshotPolicy),
+    network: JSON.stringify(network),
     settled: 'absent' as const,
     operation: 'create' as const,
     operation_id: operationId,

@@ -12,7 +12,7 @@ import {
   type Revocation,
   type TenantRecords,
 } from '@space/control';
-import type { ApiKeyId, Limits, OrganisationId, PolicyChoice, ProjectId, Usage } from '@space/core';
+import type { ApiKeyId, Limits, NetworkConstraints, OrganisationId, PolicyChoice, ProjectId, Usage } from '@space/core';
 import { type Kysely, type Selectable, type SelectQueryBuilder, sql, type Transaction } from 'kysely';
 import { translated } from './errors.ts';
 import { newestFirst } from './pages.ts';
@@ -33,8 +33,8 @@ export class PostgresTenants implements TenantRecords {
   addOrganisation(organisation: RecordedOrganisation, project: RecordedProject, key: RecordedApiKey): Promise<void> {
     return translated(() =>
       this.#db.transaction().execute(async (tx) => {
-        const { id, name, operator, limits, createdAt: created_at } = organisation;
-        const row = { id, name, operator, created_at, ...rowOfLimits(limits) };
+        const { id, name, operator, limits, network, createdAt: created_at } = organisation;
+        const row = { id, name, operator, created_at, network: JSON.stringify(network), ...rowOfLimits(limits) };
         await tx.insertInto('organisations').values(row).execute();
         await tx.insertInto('projects').values(rowOfProject(project)).execute();
         await tx.insertInto('api_keys').values(rowOfApiKey(key)).execute();
@@ -53,6 +53,14 @@ export class PostgresTenants implements TenantRecords {
     return translated(async () => {
       const update = this.#db.updateTable('organisations').set(rowOfLimits(limits)).where('id', '=', id);
       return (await update.returning('id').executeTakeFirst()) !== undefined;
+    });
+  }
+
+  setNetwork(id: OrganisationId, changes: Partial<NetworkConstraints>): Promise<NetworkConstraints | null> {
+    return translated(async () => {
+      const merged = sql<string>`network || ${JSON.stringify(changes)}::jsonb`;
+      const update = this.#db.updateTable('organisations').set({ network: merged }).where('id', '=', id);
+      return (await update.returning('network').executeTakeFirst())?.network ?? null;
     });
   }
 

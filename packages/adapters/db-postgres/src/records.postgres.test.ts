@@ -1,5 +1,6 @@
 import {
   callsSuite,
+  egressSuite,
   historySuite,
   recordsSuite,
   schedulesSuite,
@@ -31,7 +32,7 @@ afterAll(async () => {
 }, 60_000);
 
 const open = async () => {
-  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares`.execute(
+  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress`.execute(
     database.db,
   );
   await sql`update event_floor set tx = 0, number = 0`.execute(database.db);
@@ -47,3 +48,4 @@ callsSuite('in PostgreSQL', open);
 schedulesSuite('in PostgreSQL', open);
 historySuite('in PostgreSQL', open);
 sharesSuite('in PostgreSQL', open);
+egressSuite('in PostgreSQL', open);

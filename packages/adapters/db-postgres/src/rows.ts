@@ -47,6 +47,7 @@ export function sandboxOf(row: SandboxRow): RecordedSandbox {
     wakeAt: row.wake_at,
     keepers: row.keepers as ProcessId[],
     snapshotPolicy: row.snapshot_policy,
+    network: row.network,
     settled: row.settled,
     operation: row.operation,
     operationId: row.operation_id as OperationId | null,
@@ -150,8 +151,8 @@ export function rowOfBy(by: RecordedOperation['by']) {
 }
 
 export function organisationOf(row: OrganisationRow): RecordedOrganisation {
-  const { id, name, operator, created_at: createdAt } = row;
-  return { id: id as OrganisationId, name, operator, limits: limitsOf(row), createdAt };
+  const { id, name, operator, network, created_at: createdAt } = row;
+  return { id: id as OrganisationId, name, operator, limits: limitsOf(row), network, createdAt };
 }
 
 export function projectOf(row: ProjectRow): RecordedProject {

@@ -5,6 +5,7 @@ import type {
   EventKind,
   OperationInput,
   Outcome,
+  RecordedEgress,
   RecordedSnapshot,
   RunOutcome,
   ScheduledCommand,
@@ -16,6 +17,8 @@ import type {
   CatchUp,
   Changed,
   ErrorCode,
+  NetworkConstraints,
+  NetworkPolicy,
   Operation,
   PolicyChoice,
   ProcessEnd,
@@ -43,6 +46,7 @@ export interface SandboxTable {
   wake_at: Date | null;
   keepers: ColumnType<string[], string[] | undefined, string[]>;
   snapshot_policy: Json<PolicyChoice>;
+  network: Json<NetworkPolicy>;
   settled: Settled;
   operation: Operation | null;
   operation_id: string | null;
@@ -98,6 +102,13 @@ export interface OperationTable {
   timings: ColumnType<StartTimings | null, string | null | undefined, string | null>;
 }
 
+interface EgressTable {
+  id: string;
+  sandbox_id: string;
+  at: Date;
+  record: Json<Omit<RecordedEgress, 'id' | 'sandboxId' | 'at'>>;
+}
+
 interface OrganisationTable {
   id: string;
   name: string;
@@ -106,6 +117,7 @@ interface OrganisationTable {
   max_running: number | null;
   max_snapshots: number | null;
   max_memory_mib: number | null;
+  network: ColumnType<NetworkConstraints, string | undefined, string>;
   created_at: Date;
 }
 
@@ -239,6 +251,7 @@ export interface Tables {
   schedules: ScheduleTable;
   schedule_runs: ScheduleRunTable;
   shares: ShareTable;
+  egress: EgressTable;
 }
 
 export type SandboxRow = Selectable<SandboxTable>;
@@ -624,6 +637,25 @@ export const MIGRATIONS: Record<string, Migration> = {
           drop constraint audit_check,
           add constraint audit_check check (operation_id is null or outcome is null)`.execute(db);
       await sql`create index audit_open on audit (at) where operation_id is null and outcome is null`.execute(db);
+    },
+  },
+  /** What there was until now reached nothing, and goes on so until somebody says otherwise. */
+  '0019_network': {
+    async up(db) {
+      const none = '{"preset": "none", "allow": [], "deny": []}';
+      const widest = '{"preset": "internet", "allow": [], "deny": [], "readOnly": [], "privateHosts": []}';
+      await sql`alter table sandboxes add column network jsonb not null default ${sql.lit(none)}`.execute(db);
+      await sql`alter table sandboxes alter column network drop default`.execute(db);
+      await sql`alter table organisations add column network jsonb not null default ${sql.lit(widest)}`.execute(db);
+      await sql`
+        create table egress (
+          id text collate "C" primary key,
+          sandbox_id text not null,
+          at timestamptz(3) not null,
+          record jsonb not null
+        )`.execute(db);
+      await sql`create index egress_sandbox on egress (sandbox_id, at desc, id desc)`.execute(db);
+      await sql`create index egress_at on egress (at)`.execute(db);
     },
   },
 };

@@ -6,6 +6,7 @@ export * from './exec.ts';
 export * from './fields.ts';
 export * from './files.ts';
 export * from './metrics.ts';
+export * from './network.ts';
 export * from './operation.ts';
 export * from './platform.ts';
 export * from './ports.ts';

@@ -15,6 +15,7 @@ import {
   snapshotReference,
   timestamp,
 } from './fields.ts';
+import { networkPolicy, shownNetworkPolicy } from './network.ts';
 import { problem } from './problem.ts';
 import { snapshot } from './snapshot.ts';
 import { policyChoice, shownPolicyChoice } from './snapshot-policy.ts';
@@ -98,6 +99,7 @@ const sandboxShape = {
   idle,
   wakeAt,
   snapshots: shownPolicyChoice,
+  network: shownNetworkPolicy,
   crash: z
     .strictObject({ detail: z.string(), at: timestamp })
     .nullable()
@@ -124,6 +126,7 @@ export const createSandboxBody = z
     idle: idle.exactOptional().meta({ description: 'Left out: paused after 10 minutes.' }),
     wakeAt: wakeAt.exactOptional(),
     snapshots: policyChoice.exactOptional(),
+    network: networkPolicy.exactOptional().meta({ description: 'Left out: the preset `packages`.' }),
   })
   .refine(
     (body) => body.snapshot === undefined || (body.template === undefined && body.size === undefined),
@@ -139,6 +142,7 @@ export const updateSandboxBody = z
     idle: idle.exactOptional(),
     wakeAt: wakeAt.exactOptional(),
     snapshots: policyChoice.exactOptional(),
+    network: networkPolicy.exactOptional().meta({ description: 'Replaces the whole policy.' }),
   })
   .meta({ id: 'UpdateSandbox', description: 'What is left out stays.' });
 

@@ -13,8 +13,8 @@ export interface GatewayPort {
   dropRules(sandboxId: SandboxId): Promise<void>;
   /** The certificate of the organisation's authority, made on first use. Its key never leaves the gateway. */
   trust(organisationId: OrganisationId): Promise<{ readonly certificatePem: string }>;
-  /** What was seen since the position of an earlier answer, 0 for the first. What lies before it is forgotten. */
-  takeRecords(after: number): Promise<EgressRecords>;
+  /** What was seen behind an earlier answer of this gateway, which is forgotten: whoever asks for more has kept it. */
+  takeRecords(behind: EgressPosition | null): Promise<EgressRecords>;
 }
 
 export interface GatewayHealth {
@@ -31,13 +31,14 @@ export interface SandboxRules {
   readonly constraints: NetworkConstraints;
 }
 
-export interface EgressRecords {
+/** Of one gateway; to another it says nothing. */
+export interface EgressPosition {
   readonly instance: string;
-  readonly records: readonly EgressRecord[];
-  /** To be given as `after` once these are kept. */
   readonly next: number;
-  /** How many nobody took in time, since this gateway started. */
-  readonly lost: number;
+}
+
+export interface EgressRecords extends EgressPosition {
+  readonly records: readonly EgressRecord[];
 }
 
 /** `cut`: by rules that were changed, or with its life. `failed`: the other side did not do its part. */
@@ -63,4 +64,6 @@ export interface EgressRecord {
   readonly sentBytes: number;
   readonly receivedBytes: number;
   readonly durationMs: number;
+  /** How many of the sandbox nobody took in time, right before this one. */
+  readonly lostBefore: number;
 }

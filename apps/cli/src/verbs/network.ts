@@ -1,0 +1,130 @@
+/** network, egress: what a sandbox may reach, and what it did. */
+import { InvalidArgumentError } from '@commander-js/extra-typings';
+import type { EgressRecord, NetworkChoice, NetworkRule, SandboxFields } from '@space/sdk';
+import { type Cli, verb, wholeNumber } from '../cli.ts';
+import { usage } from '../errors.ts';
+import { resolveSandbox } from '../resolve.ts';
+
+const PRESETS = ['none', 'packages', 'internet'] as const;
+const DEFAULT_RECORDS = 50;
+const RULE_HELP = 'HOST[:PORT][/PATH]';
+
+export interface NetworkOptions {
+  readonly network?: NetworkChoice['preset'] | undefined;
+  readonly allow?: NetworkRule[] | undefined;
+  readonly allowWrite?: NetworkRule[] | undefined;
+  readonly allowTls?: NetworkRule[] | undefined;
+  readonly allowTcp?: NetworkRule[] | undefined;
+  readonly deny?: string[] | undefined;
+}
+
+export const NETWORK_HELP = {
+  network: ['--network <preset>', 'what it may reach: none, packages or internet', presetOf],
+  allow: [`--allow <${RULE_HELP}>`, 'also read there, by HTTP (port 443; again for more)', reads],
+  allowWrite: [`--allow-write <${RULE_HELP}>`, 'also read and write there, by HTTP', writes],
+  allowTls: ['--allow-tls <HOST[:PORT]>', 'also TLS that is not opened', opaque('tls')],
+  allowTcp: ['--allow-tcp <HOST:PORT>', 'also any bytes, e.g. a database or SSH', opaque('tcp')],
+  deny: ['--deny <host>', 'never there (again for more)', again],
+} as const;
+
+/** Undefined: nothing was said. */
+export function networkOf(options: NetworkOptions): NetworkChoice | undefined {
+  const { network, allow = [], allowWrite = [], allowTls = [], allowTcp = [], deny = [] } = options;
+  const rules = [...allow, ...allowWrite, ...allowTls, ...allowTcp];
+  if (network === undefined && rules.length === 0 && deny.length === 0) return undefined;
+  // Who only adds hosts means them beside what a sandbox has by default.
+  return { preset: network ?? 'packages', allow: rules, deny };
+}
+
+export function network(cli: Cli) {
+  return verb('network', 'show what a sandbox may reach; with options, replace all of it')
+    .argument('<sandbox>')
+    .option(...NETWORK_HELP.network)
+    .option(...NETWORK_HELP.allow)
+    .option(...NETWORK_HELP.allowWrite)
+    .option(...NETWORK_HELP.allowTls)
+    .option(...NETWORK_HELP.allowTcp)
+    .option(...NETWORK_HELP.deny)
+    .action(
+      cli.run(async (context, options, reference) => {
+        const sandbox = await resolveSandbox(reference, context);
+        const choice = networkOf(options);
+        const { fields } = choice === undefined ? sandbox : await sandbox.update({ network: choice });
+        context.out.result(fields.network, () => networkLines(fields.network));
+      }),
+    );
+}
+
+export function egress(cli: Cli) {
+  return verb('egress', 'list what left a sandbox or was refused, newest first')
+    .argument('<sandbox>')
+    .option('--last <count>', `so many at most (default: ${DEFAULT_RECORDS})`, wholeNumber)
+    .action(
+      cli.run(async (context, { last = DEFAULT_RECORDS }, reference) => {
+        const sandbox = await resolveSandbox(reference, context);
+        const records: EgressRecord[] = [];
+        for await (const record of sandbox.egress()) {
+          if (records.length >= last) break;
+          records.push(record);
+        }
+        context.out.table(records, ['AT', 'OUTCOME', 'WHAT', 'STATUS', 'SENT', 'RECEIVED', 'RULE'], records.map(rowOf));
+      }),
+    );
+}
+
+function networkLines({ preset, allow, deny }: SandboxFields['network']): string[] {
+  const portsText = (ports: readonly number[] | 'all') => (ports === 'all' ? 'any port' : ports.join(', '));
+  return [
+    `preset  ${preset}`,
+    ...allow.map(({ host, ports, protocol, access, path }) => {
+      const what = protocol === 'http' ? `${access}${path === '/' ? '' : ` ${path}`}` : protocol;
+      return `allow   ${host} (${portsText(ports)}): ${what}`;
+    }),
+    ...deny.map((host) => `deny    ${host}`),
+  ];
+}
+
+function rowOf(record: EgressRecord): string[] {
+  const { at, outcome, protocol, method, host, port, path, status, sentBytes, receivedBytes, rule } = record;
+  const what = method === null ? `${protocol} ${host}:${port}` : `${method} ${host}:${port}${path ?? ''}`;
+  return [at, outcome, what, `${status ?? '-'}`, `${sentBytes}`, `${receivedBytes}`, rule ?? '-'];
+}
+
+function presetOf(text: string): (typeof PRESETS)[number] {
+  const preset = PRESETS.find((one) => one === text);
+  if (preset === undefined) throw new InvalidArgumentError(`It is one of ${PRESETS.join(', ')}.`);
+  return preset;
+}
+
+function reads(text: string, before: NetworkRule[] = []): NetworkRule[] {
+  return [...before, { ...parse(text), access: 'read' }];
+}
+
+function writes(text: string, before: NetworkRule[] = []): NetworkRule[] {
+  return [...before, { ...parse(text), access: 'write' }];
+}
+
+function opaque(protocol: 'tls' | 'tcp') {
+  return (text: string, before: NetworkRule[] = []): NetworkRule[] => {
+    const { host, ports, path } = parse(text);
+    if (path !== undefined) throw usage(`"${text}" has a path, and nothing of it is read.`, 'Leave the path out.');
+    if (ports === undefined && protocol === 'tcp') throw usage(`"${text}" has no port.`, 'Give it like HOST:PORT.');
+    return [...before, { host, protocol, ports: ports ?? [443] }];
+  };
+}
+
+function again(text: string, before: string[] = []): string[] {
+  return [...before, text];
+}
+
+interface Parsed {
+  readonly host: string;
+  readonly ports?: readonly number[];
+  readonly path?: string;
+}
+
+function parse(text: string): Parsed {
+  const [, host = '', port, path] = /^(\[[^\]]+\]|[^:/\s]+)(?::([0-9]{1,5}))?(\/\S*)?$/.exec(text) ?? [];
+  if (host === '') throw usage(`"${text}" is not of the form ${RULE_HELP}.`, 'Give it like api.example.com:443/v1.');
+  return { host, ...(port === undefined ? {} : { ports: [Number(port)] }), ...(path === undefined ? {} : { path }) };
+}

@@ -1,0 +1,137 @@
+/** What a sandbox may reach. What is left out of a rule is the stricter thing. */
+import {
+  ACCESSES,
+  DEFAULT_RULE_PORTS,
+  EGRESS_OUTCOMES,
+  EGRESS_PROTOCOLS,
+  MAX_ALLOW_RULES,
+  MAX_DENY_RULES,
+  MAX_RULE_PORTS,
+  NETWORK_PRESETS,
+  normaliseHostPattern,
+} from '@space/core';
+import { z } from 'zod';
+import { nextCursor, timestamp } from './fields.ts';
+
+const MAX_HOST_LENGTH = 255;
+const MAX_PATH_PREFIX_LENGTH = 500;
+
+const preset = z.enum(NETWORK_PRESETS).meta({
+  description:
+    '`none`: nothing. `packages`: reading from the public package registries. `internet`: every public address.',
+});
+
+const host = z
+  .string()
+  .min(1)
+  .max(MAX_HOST_LENGTH)
+  .transform((text, context) => {
+    const pattern = normaliseHostPattern(text);
+    if (pattern !== null) return pattern;
+    context.addIssue({ code: 'custom', message: 'must be a host, an address, `*.` and a name, or `*`' });
+    return z.NEVER;
+  })
+  .meta({
+    description: 'A name; `*.` and a name: all that lies below it, and not itself; an address; or `*`: any. No port.',
+  });
+
+const port = z.number().int().min(1).max(65_535);
+const ports = z.union([z.array(port).min(1).max(MAX_RULE_PORTS), z.literal('all')]);
+const access = z.enum(ACCESSES).meta({ description: '`read`: GET, HEAD and OPTIONS. Left out: `read`.' });
+const path = z
+  .string()
+  .max(MAX_PATH_PREFIX_LENGTH)
+  .regex(/^\/[A-Za-z0-9._~!$&'()*+,=:@/-]*$/, 'must be a path without what a server could read in another way')
+  .refine(
+    (prefix) => !prefix.includes('//') && !prefix.split('/').some((segment) => /^\.{1,2}$/.test(segment)),
+    'must have no empty segments, and none of dots',
+  )
+  .meta({ description: 'Requests for it and what lies below it, by whole segments. Left out: all.' });
+
+const requestRule = z
+  .strictObject({
+    host,
+    protocol: z.literal('http').default('http'),
+    ports: ports.default([...DEFAULT_RULE_PORTS]).meta({ description: 'Left out: 443.' }),
+    access: access.default('read'),
+    path: path.default('/'),
+  })
+  .meta({ description: 'Requests over HTTP and HTTPS, WebSocket (a write) and gRPC; each is judged.' });
+
+const opaqueRule = z
+  .strictObject({
+    host,
+    protocol: z.enum(['tls', 'tcp']),
+    ports,
+  })
+  .transform((rule) => ({ ...rule, access: 'write' as const, path: '/' }))
+  .meta({
+    description:
+      '`tls`: TLS to the host, by its SNI, that the gateway does not open. `tcp`: any bytes. Both count as writes, since ' +
+      'nothing of them can be read.',
+  });
+
+const allow = z.array(z.union([requestRule, opaqueRule])).max(MAX_ALLOW_RULES);
+const hosts = z.array(host).max(MAX_DENY_RULES);
+
+export const networkPolicy = z
+  .strictObject({ preset: preset.default('none'), allow: allow.default([]), deny: hosts.default([]) })
+  .meta({
+    id: 'NetworkPolicy',
+    description:
+      'What it may reach: what the preset and the rules allow, but for the hosts under `deny`. It is replaced as a whole, at ' +
+      'any time, and open connections that it does not allow are cut before the answer.',
+  });
+
+const shownRule = z.strictObject({
+  host: z.string(),
+  protocol: z.enum(EGRESS_PROTOCOLS),
+  ports,
+  access: z.enum(ACCESSES),
+  path: z.string(),
+});
+const shown = { preset: z.enum(NETWORK_PRESETS), allow: z.array(shownRule), deny: z.array(z.string()) };
+
+export const shownNetworkPolicy = z.strictObject(shown).meta({ id: 'ShownNetworkPolicy' });
+
+export const networkConstraints = z
+  .strictObject({
+    ...shown,
+    readOnly: z.array(z.string()).meta({ description: 'Hosts at which nothing is written, whatever a policy says.' }),
+    privateHosts: z
+      .array(z.string())
+      .meta({ description: 'Hosts that may have a private address. Who runs the installation says which.' }),
+  })
+  .meta({ id: 'NetworkConstraints', description: 'The widest that any sandbox of the organisation may have.' });
+
+/** Nothing may be left out: what is not said here is not limited. */
+export const setNetworkBody = z
+  .strictObject({ preset, allow, deny: hosts, readOnly: hosts })
+  .meta({ id: 'SetNetworkConstraints' });
+
+export const privateHostsBody = z
+  .strictObject({
+    privateHosts: z.array(host.refine((pattern) => pattern !== '*', 'must not be any host')).max(MAX_DENY_RULES),
+  })
+  .meta({ id: 'SetPrivateHosts' });
+
+const egressRecord = z
+  .strictObject({
+    at: timestamp,
+    lifeId: z.string().meta({ description: 'The run of the sandbox that it was of.' }),
+    protocol: z.enum(EGRESS_PROTOCOLS),
+    host: z.string(),
+    port,
+    method: z.string().nullable(),
+    path: z.string().nullable().meta({ description: 'Without its query.' }),
+    rule: z.string().nullable().meta({ description: 'What decided.' }),
+    outcome: z.enum(EGRESS_OUTCOMES),
+    status: z.number().int().nullable().meta({ description: 'Of the answer of the host.' }),
+    sentBytes: z.number().int().min(0),
+    receivedBytes: z.number().int().min(0),
+    durationMs: z.number().int().min(0),
+    lostBefore: z.number().int().min(0).meta({ description: 'How many records are missing right before this one.' }),
+  })
+  .meta({ id: 'EgressRecord' });
+
+export const egressList = z.strictObject({ records: z.array(egressRecord), nextCursor }).meta({ id: 'EgressList' });

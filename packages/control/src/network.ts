@@ -1,0 +1,203 @@
+/**
+ * What sandboxes may reach, as the gateway has to know it. The records hold what was asked for; the gateway holds what is in
+ * force, and forgets it when it ends. So it is told before a life runs, when something changes, and all of it when it is
+ * another one. While it does not answer, nothing leaves: a life begins all the same.
+ */
+import type { NetworkConstraints as ShownConstraints } from '@space/contract';
+import {
+  AppError,
+  checkWithin,
+  type EgressPosition,
+  type GatewayPort,
+  holdsVm,
+  type NetworkConstraints,
+  type NetworkPolicy,
+  NO_CONSTRAINTS,
+  type NodePort,
+  newId,
+  type OrganisationId,
+  type ProjectId,
+  type SandboxId,
+} from '@space/core';
+import type { ControlPorts } from './ports.ts';
+import type { RecordedSandbox } from './records.ts';
+import { mapInParallel, Turns } from './turns.ts';
+import { viewNetwork } from './views.ts';
+
+const PARALLEL_LOADS = 16;
+/** Of one look at what was seen. */
+const MAX_TAKES = 20;
+const KEPT_PER_SANDBOX = 10_000;
+const KEPT_MS = 30 * 24 * 60 * 60 * 1000;
+
+type NetworkPorts = Omit<ControlPorts, 'node'>;
+
+export class Network {
+  readonly #ports: NetworkPorts;
+  readonly #gateway: GatewayPort;
+  readonly #turns = new Turns<SandboxId>();
+  readonly #certificates = new Map<OrganisationId, string>();
+  readonly #seen = new Set<SandboxId>();
+  /** The gateway that knows all rules; null: none does for certain. */
+  #loaded: string | null = null;
+  #taken: EgressPosition | null = null;
+  #isAway = false;
+
+  constructor(ports: NetworkPorts, gateway: GatewayPort) {
+    this.#ports = ports;
+    this.#gateway = gateway;
+  }
+
+  /** The same node, but that the gateway knows the rules of a sandbox before a life of it begins. */
+  before(node: NodePort): NodePort {
+    const begins: Pick<NodePort, 'start' | 'rewind'> = {
+      start: async (order) => node.start({ ...order, ...(await this.#prepare(order.sandboxId)) }),
+      rewind: async (order) => node.rewind({ ...order, ...(await this.#prepare(order.sandboxId)) }),
+    };
+    return new Proxy(node, {
+      get(target, name) {
+        if (name === 'start' || name === 'rewind') return begins[name];
+        const value: unknown = Reflect.get(target, name, target);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+  }
+
+  /** Throws `network_too_wide`. */
+  async check(projectId: ProjectId, policy: NetworkPolicy): Promise<void> {
+    checkWithin(policy, (await this.#organisationOf(projectId)).constraints);
+  }
+
+  /** To be called when it was recorded: returns when it is in force, or nothing is. */
+  async changed(id: SandboxId): Promise<void> {
+    await this.#orLater(() => this.#load(id), 'the rules of a sandbox could not be set');
+  }
+
+  async constraintsChanged(organisationId: OrganisationId): Promise<void> {
+    await this.#orLater(async () => {
+      const running = (await this.#ports.records.allSandboxes()).filter(holdsVm);
+      await mapInParallel(running, PARALLEL_LOADS, async (sandbox) => {
+        const { id } = await this.#organisationOf(sandbox.projectId);
+        if (id === organisationId) await this.#load(sandbox.id);
+      });
+    }, 'the constraints of an organisation could not be set');
+  }
+
+  /** Looks whether it is another gateway, which has to be told all, and takes what was seen. */
+  async round(): Promise<void> {
+    try {
+      const { instance } = await this.#gateway.health();
+      if (instance !== this.#loaded) {
+        await this.#loadAll();
+        this.#loaded = instance;
+      }
+      await this.#takeSeen();
+      this.#isAway = false;
+    } catch (err) {
+      if (!this.#isAway)
+        this.#ports.logger.warn({ err }, 'the gateway does not do what it was asked; nothing new leaves');
+      this.#isAway = true;
+    }
+  }
+
+  async dropOld(): Promise<void> {
+    const { records, clock } = this.#ports;
+    const seen = [...this.#seen];
+    this.#seen.clear();
+    for (const id of seen) await records.egress.trim(id, KEPT_PER_SANDBOX);
+    await records.egress.dropBefore(new Date(clock.now() - KEPT_MS));
+  }
+
+  async getConstraints(organisationId: OrganisationId): Promise<ShownConstraints> {
+    const organisation = await this.#ports.records.tenants.findOrganisation(organisationId);
+    return viewConstraints(organisation?.network ?? NO_CONSTRAINTS);
+  }
+
+  async setConstraints(
+    organisationId: OrganisationId,
+    changes: Partial<NetworkConstraints>,
+  ): Promise<ShownConstraints> {
+    const set = await this.#ports.records.tenants.setNetwork(organisationId, changes);
+    if (set === null) throw new AppError('not_found', `There is no organisation "${organisationId}".`);
+    await this.constraintsChanged(organisationId);
+    return viewConstraints(set);
+  }
+
+  async #prepare(id: SandboxId): Promise<{ readonly trust?: string }> {
+    let trust: string | undefined;
+    await this.#orLater(async () => {
+      const sandbox = await this.#ports.records.findSandbox(id);
+      if (sandbox === null) return;
+      const { id: organisationId } = await this.#organisationOf(sandbox.projectId);
+      trust = this.#certificates.get(organisationId);
+      const [certificatePem] = await Promise.all([this.#certificateOf(organisationId), this.#load(id)]);
+      trust = certificatePem;
+    }, 'a life begins without a way out');
+    return trust === undefined ? {} : { trust };
+  }
+
+  async #certificateOf(organisationId: OrganisationId): Promise<string> {
+    const known = this.#certificates.get(organisationId);
+    if (known !== undefined) return known;
+    const { certificatePem } = await this.#gateway.trust(organisationId);
+    this.#certificates.set(organisationId, certificatePem);
+    return certificatePem;
+  }
+
+  /** What fails is done with the next round: until then the gateway has what it had, or nothing. */
+  async #orLater(work: () => Promise<void>, failure: string): Promise<void> {
+    try {
+      await work();
+    } catch (err) {
+      this.#loaded = null;
+      this.#ports.logger.warn({ err }, failure);
+    }
+  }
+
+  /** As it is recorded when its turn has come, so that of two changes the later one is in force. */
+  #load(id: SandboxId): Promise<void> {
+    return this.#turns.take(id, async () => {
+      const sandbox = await this.#ports.records.findSandbox(id);
+      if (sandbox === null || sandbox.settled === 'deleted') return this.#gateway.dropRules(id);
+      const organisation = await this.#organisationOf(sandbox.projectId);
+      await this.#gateway.setRules({
+        sandboxId: id,
+        organisationId: organisation.id,
+        policy: sandbox.network,
+        constraints: organisation.constraints,
+      });
+    });
+  }
+
+  async #loadAll(): Promise<void> {
+    const running: readonly RecordedSandbox[] = (await this.#ports.records.allSandboxes()).filter(holdsVm);
+    await mapInParallel(running, PARALLEL_LOADS, ({ id }) => this.#load(id));
+  }
+
+  /** Kept before they are taken, so that each is kept at least once. */
+  async #takeSeen(): Promise<void> {
+    const { records, chance } = this.#ports;
+    for (let take = 0; take < MAX_TAKES; take++) {
+      const { records: seen, ...position } = await this.#gateway.takeRecords(this.#taken);
+      if (seen.length > 0) {
+        await records.egress.add(seen.map((one) => ({ ...one, id: newId('egress', chance), at: new Date(one.at) })));
+      }
+      for (const { sandboxId } of seen) this.#seen.add(sandboxId);
+      this.#taken = position;
+      if (seen.length === 0) return;
+    }
+  }
+
+  async #organisationOf(projectId: ProjectId) {
+    const { tenants } = this.#ports.records;
+    const id = await tenants.organisationOf(projectId);
+    const organisation = id === null ? null : await tenants.findOrganisation(id);
+    if (organisation === null) throw new AppError('not_found', 'There is no such organisation.');
+    return { id: organisation.id, constraints: organisation.network };
+  }
+}
+
+function viewConstraints(constraints: NetworkConstraints): ShownConstraints {
+  const { readOnly, privateHosts } = constraints;
+  return { ...viewNetwork(constraints), readOnly: [...readOnly], privateHosts: [...privateHosts] };
+}
