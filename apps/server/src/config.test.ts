@@ -29,6 +29,17 @@ describe('configuration', () => {
     expect(traces([], { ...endpoint, OTEL_TRACES_EXPORTER: 'none' })).toBeUndefined();
   });
 
+  it('tells the gateway whom to ask for names, by address only, and which authorities to believe', () => {
+    const gateway = (argv: string[]) => configFrom(argv, {})?.gateway;
+    expect(gateway([])).toEqual({ upstreamAuthorities: [] });
+    const servers = ['9.9.9.9', '127.0.0.1:5353', '[::1]:53'];
+    expect(gateway(servers.flatMap((server) => ['--dns', server]))?.dnsServers).toEqual(servers);
+    for (const server of ['dns.example', '9.9.9', '[9.9.9.9', '9.9.9.9:x']) {
+      expect(() => gateway(['--dns', server])).toThrow(ConfigError);
+    }
+    expect(() => gateway(['--upstream-ca', '/etc/hostname'])).toThrow(ConfigError);
+  });
+
   it('has places for archives, which are folders or buckets', () => {
     const archives = (argv: string[], env: NodeJS.ProcessEnv = {}) => configFrom(argv, env)?.archives;
     expect(archives([])).toEqual({});

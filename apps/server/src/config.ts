@@ -3,6 +3,7 @@
  * says which one and what is possible; nothing is guessed.
  */
 import { readFileSync, statSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { freemem, totalmem } from 'node:os';
 import { isAbsolute } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -33,6 +34,12 @@ export interface Config {
   readonly previews?: string;
   /** Places for archives, by the names that callers use. */
   readonly archives: ArchiveLocations;
+  readonly gateway: {
+    /** DNS servers that it asks; undefined: as the machine does. */
+    readonly dnsServers?: readonly string[];
+    /** Certificates (PEM) of authorities that it believes beside the machine's. */
+    readonly upstreamAuthorities: readonly string[];
+  };
   /** Memory that VMs may take in all, MiB. */
   readonly memoryMib: number;
   /** What the pool of ready sandboxes may take of it, MiB; 0: there is no pool. */
@@ -62,6 +69,8 @@ export const USAGE = `Usage: space up [OPTION…]      (or: npm start -- [OPTION
   --previews URL         what names of previews end in     SPACE_PREVIEWS      localhost, for callers on this machine
   --archive NAME=PLACE   where archives may be kept (again for more): a folder, or
                          s3://BUCKET/PREFIX?region=…[&endpoint=URL]; keys as AWS's tools find them
+  --dns IP[:PORT]        a DNS server for what leaves sandboxes (again for more)  as the machine is configured
+  --upstream-ca FILE     authorities (PEM) that hosts may have certificates of, beside the machine's (again for more)
   --otlp URL             where to send traces (OTLP/HTTP)  OTEL_EXPORTER_OTLP_ENDPOINT  nowhere
   --log-level LEVEL      debug, info, warn, error, silent  SPACE_LOG           error
   --new-key              print a new API key at this start (the first start always does)
@@ -108,6 +117,7 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     ...previewsFrom(values.previews ?? env['SPACE_PREVIEWS']),
     ...tracesFrom(values.otlp, env),
     archives: Object.fromEntries((values.archive ?? archivesOf(env['SPACE_ARCHIVES'])).map(archiveFrom)),
+    gateway: gatewayFrom(values.dns, values['upstream-ca']),
     memoryMib,
     poolMib: wholeNumber(
       '--pool-memory',
@@ -149,6 +159,8 @@ function parse(argv: readonly string[]) {
         host: { type: 'string', multiple: true },
         previews: { type: 'string' },
         archive: { type: 'string', multiple: true },
+        dns: { type: 'string', multiple: true },
+        'upstream-ca': { type: 'string', multiple: true },
         otlp: { type: 'string' },
         'log-level': { type: 'string' },
         'new-key': { type: 'boolean' },
@@ -246,6 +258,21 @@ function endpointOf(name: string, text: string): string {
   throw new ConfigError(
     `--archive ${name} has the endpoint "${text}"; it must be a URL like https://minio.example.com.`,
   );
+}
+
+function gatewayFrom(servers: readonly string[] | undefined, files: readonly string[] = []): Config['gateway'] {
+  for (const server of servers ?? []) {
+    const [, v6, v4 = server] = /^(?:\[([^\]]+)\]|([0-9.]+))(?::[0-9]{1,5})?$/.exec(server) ?? [];
+    if (isIP(v6 ?? v4) === 0) {
+      throw new ConfigError(`--dns is "${server}"; it must be an address, e.g. 9.9.9.9, 10.0.0.1:5353 or [::1]:53.`);
+    }
+  }
+  const upstreamAuthorities = files.flatMap((path) => {
+    const found = fileOf('--upstream-ca', path).match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
+    if (found === null) throw new ConfigError(`--upstream-ca: ${path} holds no certificate in PEM.`);
+    return found;
+  });
+  return { ...(servers === undefined ? {} : { dnsServers: servers }), upstreamAuthorities };
 }
 
 function fileOf(flag: string, path: string): string {

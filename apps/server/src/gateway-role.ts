@@ -11,7 +11,9 @@ export function gatewayRole(): Role {
   return {
     async begin({ config }, say) {
       const logger = createLogger({ name: 'gateway', level: config.logLevel });
-      const gateway = closers.add(createGateway({ folder: gatewayFolderOf(config) }), async (open) => open.close());
+      const gateway = closers.add(createGateway({ folder: gatewayFolderOf(config), ...config.gateway }), async (open) =>
+        open.close(),
+      );
       const onUnexpected = (err: unknown, method: string) =>
         logger.error({ err, method }, 'a call failed unexpectedly');
       const serveAll = [

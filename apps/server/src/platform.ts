@@ -63,7 +63,9 @@ async function compose(config: Config, report: (step: string) => void, closers: 
     (running) => running.close(),
   );
   const helper = closers.add(await connectHelper(helperProcess.socketPath), async (connected) => connected.close());
-  const gateway = closers.add(createGateway({ folder: gatewayFolderOf(config) }), async (open) => open.close());
+  const gateway = closers.add(createGateway({ folder: gatewayFolderOf(config), ...config.gateway }), async (open) =>
+    open.close(),
+  );
   const node = await openNode({ config, assets, helper, egress: gateway, report, onWarning, tracing });
   let closeNode = leaveNode;
   closers.add(node, (open) => closeNode(open));

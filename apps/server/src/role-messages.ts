@@ -8,7 +8,9 @@ import type { PausedAll } from './pause-all.ts';
 /** What control inherits beside the three descriptors of every process, the channel (3) and the lock (4). */
 export const LISTENER_FD = 5;
 
-export type RoleConfig = NodeConfig & ControlConfig & Pick<Config, 'logLevel' | 'newKey' | 'listen' | 'traces'>;
+export type RoleConfig = NodeConfig &
+  ControlConfig &
+  Pick<Config, 'logLevel' | 'newKey' | 'listen' | 'traces' | 'gateway'>;
 
 export type ToRole =
   /** `first`: the start of the whole platform, which fails as one; else the process takes the place of one that died. */

@@ -12,17 +12,50 @@ const MAX_ADDRESSES = 8;
 
 export type Resolve = (host: string) => Promise<readonly string[]>;
 
-/** By the machine's own configuration, or by the servers that are named. */
+/** What DNS says of a name that is not there: the machine may know it otherwise. */
+const NOT_IN_DNS: readonly unknown[] = ['ENOTFOUND', 'ENODATA', 'ECONNREFUSED'];
+/** Each takes a thread for as long as it lasts, of which a process has four. */
+const PARALLEL_LOOKUPS = 2;
+
+/** By the servers that are named; or by the machine's, and for names that these do not know by what else it goes by. */
 export function createResolve(servers?: readonly string[]): Resolve {
-  if (servers === undefined) return async (host) => (await lookup(host, { all: true })).map(({ address }) => address);
   const resolver = new Resolver({ timeout: 3_000, tries: 2 });
-  resolver.setServers(servers);
+  if (servers !== undefined) {
+    resolver.setServers(servers);
+    return (host) => ask(resolver, host);
+  }
+  const known = new Lookups();
   return async (host) => {
-    const [v4, v6] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
-    const found = [v4, v6].flatMap((one) => (one.status === 'fulfilled' ? one.value : []));
-    if (found.length === 0 && v4.status === 'rejected') throw v4.reason;
-    return found;
+    try {
+      return await ask(resolver, host);
+    } catch (thrown) {
+      if (!NOT_IN_DNS.includes((thrown as NodeJS.ErrnoException).code)) throw thrown;
+      return known.lookUp(host);
+    }
   };
+}
+
+async function ask(resolver: Resolver, host: string): Promise<readonly string[]> {
+  const [v4, v6] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
+  const found = [v4, v6].flatMap((one) => (one.status === 'fulfilled' ? one.value : []));
+  if (found.length === 0 && v4.status === 'rejected') throw v4.reason;
+  return found;
+}
+
+class Lookups {
+  #running = 0;
+  readonly #waiting: (() => void)[] = [];
+
+  async lookUp(host: string): Promise<readonly string[]> {
+    while (this.#running >= PARALLEL_LOOKUPS) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    this.#running++;
+    try {
+      return (await lookup(host, { all: true })).map(({ address }) => address);
+    } finally {
+      this.#running--;
+      this.#waiting.shift()?.();
+    }
+  }
 }
 
 /** The addresses to dial. One that may not be dialled refuses all: nobody mixes them who means well. */
