@@ -11,7 +11,9 @@ const libc = koffi.load('libc.so.6');
 // `ioctl` is variadic in C; on Linux x86-64 and arm64 its third argument travels like a fixed one.
 const ioctlFunction = libc.func('int ioctl(int fd, unsigned long request, void *argument)');
 const syncRangeFunction = libc.func('int sync_file_range(int fd, long offset, long length, unsigned int flags)');
-const preadv2Function = libc.func('long preadv2(int fd, const uint8_t *parts, int count, long offset, int flags)');
+const mmapFunction = libc.func('void *mmap(void *near, size_t length, int access, int kind, int fd, long offset)');
+const munmapFunction = libc.func('int munmap(void *mapping, size_t length)');
+const mincoreFunction = libc.func('int mincore(void *mapping, size_t length, _Out_ uint8_t *pages)');
 const fallocateFunction = libc.func('int fallocate(int fd, int mode, long offset, long length)');
 const fadviseFunction = libc.func('int posix_fadvise(int fd, long offset, long length, int advice)');
 const flockFunction = libc.func('int flock(int fd, int operation)');
@@ -78,16 +80,27 @@ export function punchHole(fd: number, offset: number, length: number): Promise<v
   return callAsync(fallocateFunction, 'fallocate', `descriptor ${fd}`, [fd, KEEP_SIZE_AND_PUNCH, offset, length]);
 }
 
-const ONLY_IF_CACHED = 8;
-/** `struct iovec`, and behind it the byte that it leads to: in one buffer, so that what is written to lives as long. */
-const IOVEC_BYTES = 16;
-const PART = Buffer.alloc(IOVEC_BYTES + 1);
-PART.writeBigUInt64LE(koffi.address(PART) + BigInt(IOVEC_BYTES), 0);
-PART.writeBigUInt64LE(1n, 8);
+export const PAGE_BYTES = 4096;
+const READ_ONLY = 1;
+const SHARED_MAPPING = 1;
+const MAP_FAILED = 2n ** 64n - 1n;
 
-/** Whether the byte can be read without the disk. Does not block. */
-export function isCached(fd: number, offset: number): boolean {
-  return preadv2Function(fd, PART, 1, offset, ONLY_IF_CACHED) === 1;
+/**
+ * For each page of a part of the file, 1 where it is in the page cache, else 0. Nothing is read for it: to ask by a read
+ * that must not wait (`RWF_NOWAIT`) sets the kernel's read-ahead going. `offset` is that of a page. Who neither owns the
+ * file nor may write to it is told that everything is there.
+ */
+export function cachedPages(fd: number, offset: number, length: number): Uint8Array {
+  const mapping: unknown = mmapFunction(null, length, READ_ONLY, SHARED_MAPPING, fd, offset);
+  if (koffi.address(mapping) === MAP_FAILED) throw new SystemError('mmap', koffi.errno(), `descriptor ${fd}`);
+  try {
+    const pages = new Uint8Array(Math.ceil(length / PAGE_BYTES));
+    if (mincoreFunction(mapping, length, pages) < 0)
+      throw new SystemError('mincore', koffi.errno(), `descriptor ${fd}`);
+    return pages.map((page) => page & 1);
+  } finally {
+    munmapFunction(mapping, length);
+  }
 }
 
 const DONT_NEED = 4;

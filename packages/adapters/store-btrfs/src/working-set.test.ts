@@ -1,7 +1,7 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { cachedPages, forgetCached, PAGE_BYTES } from './kernel.ts';
 import { piecesOf, WorkingSets } from './working-set.ts';
 
 it('parts that lie close together are read in one, and long ones in several', () => {
@@ -18,7 +18,7 @@ it('parts that lie close together are read in one, and long ones in several', ()
 });
 
 it('learns from what is cached, once it is enough', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'space-working-set-'));
+  const folder = await mkdtemp('/var/tmp/space-working-set-');
   const memory = join(folder, 'memory');
   const sets = new WorkingSets();
   for (const [mib, isEnough] of [
@@ -30,5 +30,21 @@ it('learns from what is cached, once it is enough', async () => {
     expect(sets.knows(mib * 2 ** 20)).toBe(isEnough);
     await sets.readAhead(memory, mib * 2 ** 20);
   }
+  await rm(folder, { recursive: true });
+});
+
+it('reads nothing by looking what is cached', async () => {
+  const folder = await mkdtemp('/var/tmp/space-working-set-');
+  const path = join(folder, 'memory');
+  const bytes = 8 * 2 ** 20;
+  await writeFile(path, Buffer.alloc(bytes, 1), { flush: true });
+  await using memory = await open(path, 'r');
+  const cached = () => cachedPages(memory.fd, 0, bytes).reduce((sum, page) => sum + page, 0);
+  expect(cached()).toBe(bytes / PAGE_BYTES);
+  forgetCached(memory.fd, 0, bytes);
+  const left = cached();
+  expect(left).toBeLessThan(bytes / PAGE_BYTES / 2);
+  await new WorkingSets().learn(path, bytes);
+  expect(cached()).toBe(left);
   await rm(folder, { recursive: true });
 });

@@ -8,7 +8,7 @@
  */
 import { open } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { isCached } from './kernel.ts';
+import { cachedPages, PAGE_BYTES } from './kernel.ts';
 
 /** A guest that has touched less is not awake yet; one that touches more at once does something of its own. */
 const MIN_BYTES = 4 * 1024 * 1024;
@@ -17,7 +17,7 @@ const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_MEMORY_BYTES = 2 * 1024 ** 3;
 const BLOCK_BYTES = 16 * 1024;
 /** Looked at before others get their turn: a millisecond or two. */
-const BLOCKS_PER_TURN = 1024;
+const LOOK_BYTES = 64 * 1024 * 1024;
 /** Read at once, by each of so many readers: two of libuv's four threads stay free. */
 const PIECE_BYTES = 256 * 1024;
 const READERS = 2;
@@ -54,9 +54,11 @@ export class WorkingSets {
     if (this.knows(memoryBytes)) return;
     await using memory = await open(memoryPath, 'r');
     const blocks: number[] = [];
-    for (let block = 0; block * BLOCK_BYTES < memoryBytes; block++) {
-      if (block % BLOCKS_PER_TURN === 0) await nextTurn();
-      if (isCached(memory.fd, block * BLOCK_BYTES)) blocks.push(block);
+    for (let offset = 0; offset < memoryBytes; offset += LOOK_BYTES) {
+      await nextTurn();
+      const pages = cachedPages(memory.fd, offset, Math.min(LOOK_BYTES, memoryBytes - offset));
+      for (let page = 0; page < pages.length; page += BLOCK_BYTES / PAGE_BYTES)
+        if (pages[page] === 1) blocks.push((offset + page * PAGE_BYTES) / BLOCK_BYTES);
     }
     const pieces = piecesOf(blocks);
     const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
