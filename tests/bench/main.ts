@@ -14,6 +14,7 @@ import { startInstallation } from './installation.ts';
 import {
   answerRound,
   createRound,
+  discardingRewindRound,
   forkRound,
   HOLD_WORKING_SET,
   idleRound,
@@ -33,10 +34,10 @@ const { values } = parseArgs({ options: { json: { type: 'string' }, full: { type
 
 const ROUNDS = values.full ? 1000 : 100;
 const TIME_LIMIT_MS = values.full ? Number.POSITIVE_INFINITY : 9 * 60_000;
-const ANSWERS_PER_ROUND = 10;
-/** One in so many rounds has what takes long. */
+const ANSWERS_PER_ROUND = 5;
+/** One in so many rounds has what takes longer, or long. */
+const SOMETIMES = 5;
 const SELDOM = 10;
-const BASELINE_EVERY = 5;
 const IDLE_COUNT = 10;
 const MAX_FAILURES = 10;
 
@@ -77,12 +78,15 @@ for (let round = 0; round < ROUNDS; round++) {
   }
   if (round % SELDOM === 0) say(`round ${round} of ${ROUNDS}`);
   await answerRound(ours, ANSWERS_PER_ROUND);
-  await createRound(ours);
   await snapshotRound(ours);
   await pauseRound(ours);
   await forkRound(ours);
   await rewindRound(ours);
-  if (round % BASELINE_EVERY === 0) await baseline.round();
+  if (round % SOMETIMES === 0) {
+    await discardingRewindRound(ours);
+    await createRound(ours);
+    await baseline.round();
+  }
   if (round % SELDOM === 0) await attempt(() => stallRound(ours, SELDOM));
   if (round % SELDOM === 0) await attempt(() => manyForksRound(ours));
 }

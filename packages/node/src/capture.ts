@@ -8,7 +8,8 @@
  * ```
  *
  * What takes long (writing dirty pages out, making the point durable) happens outside the window. The user's processes
- * are frozen inside it, so that in every copy nothing of the user's runs before the copy knows who it is.
+ * are frozen inside it, so that in every copy nothing of the user's runs before the copy knows who it is. Where the VM does
+ * not go on afterwards, nobody feels how long it stands still: then the freeze comes beside the flush.
  */
 
 import { createHash } from 'node:crypto';
@@ -46,6 +47,8 @@ export interface CapturePlan extends PointPlan {
   readonly freezeTimeoutMs: number;
   /** The longest that they may stand still in all; absent: however long it takes. */
   readonly budgetMs?: number;
+  /** The VM is to stay stopped afterwards. */
+  readonly ending?: boolean;
 }
 
 /** A point that is staged and whose VM still stands still. Exactly one of `keepRunning` and `leaveStopped` follows. */
@@ -62,15 +65,20 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   const { clock, tracer } = plan;
   const phase = <T>(name: string, work: () => Promise<T>): Promise<T> => tracer.span({ name }, work);
   const startedAt = clock.monotonicMs();
-  const changed = await flush(life, plan);
+  const flushed = flush(life, plan);
+  if (plan.ending !== true) await flushed;
+  // Until it is waited for below, the freeze may fail first.
+  flushed.catch(() => undefined);
   const guest = await life.guest();
   const frozenAt = clock.monotonicMs();
+  let changed: Changed | null;
   let stoppedAt: number;
   let deviceState: Uint8Array;
   let takenAt: string;
   try {
     const freezeTimeoutMs = Math.min(plan.freezeTimeoutMs, plan.budgetMs ?? plan.freezeTimeoutMs);
     await phase('freeze', () => guest.freeze(freezeTimeoutMs));
+    changed = await flushed;
     stoppedAt = clock.monotonicMs();
     await phase('stop', () => life.vm.stop());
     takenAt = new Date(clock.now()).toISOString();
@@ -152,13 +160,14 @@ export async function captureDisk(life: Life, plan: PointPlan): Promise<TakenPoi
 }
 
 /** Writes out what is dirty while the guest runs, and says how much has changed; null: that could not be measured. */
-async function flush(life: Life, { clock, tracer, check }: PointPlan): Promise<Changed | null> {
+async function flush(life: Life, plan: PointPlan & { readonly ending?: boolean }): Promise<Changed | null> {
+  const { clock, tracer, check, ending = false } = plan;
   const startedAt = clock.monotonicMs();
-  await tracer.span({ name: 'flush' }, () => life.vault.flush(life.lifeId));
-  // Told for information: that it cannot be measured stops no point.
+  // Beside it, and told for information: that it cannot be measured stops no point.
   const measured = life.vault.changed(life.lifeId).catch(() => null);
+  await tracer.span({ name: 'flush' }, () => life.vault.flush(life.lifeId));
   // What was written meanwhile; after a short flush that is so little that it can be left to the capture.
-  if (clock.monotonicMs() - startedAt > SHORT_FLUSH_MS) {
+  if (!ending && clock.monotonicMs() - startedAt > SHORT_FLUSH_MS) {
     await tracer.span({ name: 'flush again' }, () => life.vault.flush(life.lifeId));
   }
   const changed = await measured;

@@ -19,7 +19,7 @@ import {
   type TakenPoint,
   type Vault,
 } from '@space/core';
-import { type CapturedPoint, capture, captureDisk, type PointPlan } from './capture.ts';
+import { type CapturedPoint, type CapturePlan, capture, captureDisk, type PointPlan } from './capture.ts';
 import type { Held, Ledger } from './ledger.ts';
 import type { Life } from './life.ts';
 import type { Pool } from './pool.ts';
@@ -35,9 +35,9 @@ export interface NodeState {
   admit(sandboxId: SandboxId, life: Life): void;
 }
 
-/** How long user processes may take to stand still: for a snapshot of a sandbox that goes on, and where it ends anyway. */
-const BRIEF_FREEZE_MS = 2_000;
-const PATIENT_FREEZE_MS = 20_000;
+/** How long user processes may take to stand still: for a snapshot of a sandbox that goes on, and of one that does not. */
+const PASSING = { freezeTimeoutMs: 2_000 };
+const LAST = { freezeTimeoutMs: 20_000, ending: true };
 
 type Orders = Pick<
   NodePort,
@@ -180,7 +180,7 @@ async function snapshot(state: NodeState, order: CaptureOrder): Promise<TakenPoi
 }
 
 async function takeMemory(state: NodeState, order: CaptureOrder) {
-  const { held, captured } = await captureRunning(state, order, BRIEF_FREEZE_MS);
+  const { held, captured } = await captureRunning(state, order, PASSING);
   return { held, point: await captured.keepRunning() };
 }
 
@@ -191,7 +191,7 @@ async function takeDisk(state: NodeState, order: CaptureOrder) {
 
 async function pause(state: NodeState, order: CaptureOrder): Promise<TakenPoint> {
   const { ledger, machinery } = state;
-  const { held, life, captured } = await captureRunning(state, order, PATIENT_FREEZE_MS);
+  const { held, life, captured } = await captureRunning(state, order, LAST);
   let point: TakenPoint;
   try {
     point = await captured.leaveStopped();
@@ -241,7 +241,7 @@ async function rewind(state: NodeState, order: RewindOrder): Promise<{ kept: Tak
 /** A point of the present, whose VM then stands still; null when there is none to keep. */
 async function keepPresent(state: NodeState, { keepAs, ...order }: RewindOrder) {
   if (!state.lives.has(order.sandboxId) || keepAs === null) return null;
-  const { life, captured } = await captureRunning(state, { ...order, snapshotId: keepAs }, PATIENT_FREEZE_MS);
+  const { life, captured } = await captureRunning(state, { ...order, snapshotId: keepAs }, LAST);
   try {
     return { life, captured, point: await captured.leaveStopped() };
   } catch (error) {
@@ -253,11 +253,11 @@ async function keepPresent(state: NodeState, { keepAs, ...order }: RewindOrder) 
 async function captureRunning(
   state: NodeState,
   order: CaptureOrder,
-  freezeTimeoutMs: number,
+  how: Pick<CapturePlan, 'freezeTimeoutMs' | 'ending'>,
 ): Promise<{ held: Held; life: Life; captured: CapturedPoint }> {
   const { held, life, plan } = planOf(state, order);
   const budget = order.budgetMs === undefined ? {} : { budgetMs: order.budgetMs };
-  return { held, life, captured: await capture(life, { ...plan, freezeTimeoutMs, ...budget }) };
+  return { held, life, captured: await capture(life, { ...plan, ...how, ...budget }) };
 }
 
 /** Of a sandbox that runs. */

@@ -9,9 +9,11 @@ import { commitTransaction } from './btrfs.ts';
 import { writeOut } from './kernel.ts';
 
 export async function flushFiles(root: string, files: LifeFiles): Promise<void> {
-  for (const path of [files.memory, files.disk]) {
-    await using file = await open(path, 'r');
-    await writeOut(file.fd, path);
-  }
+  await Promise.all([files.memory, files.disk].map(writeOutFile));
   await commitTransaction(root);
+}
+
+async function writeOutFile(path: string): Promise<void> {
+  await using file = await open(path, 'r');
+  await writeOut(file.fd, path);
 }
