@@ -5,12 +5,10 @@
  */
 import { open } from 'node:fs/promises';
 import type { LifeFiles } from '@space/core';
-import { commitTransaction } from './btrfs.ts';
 import { writeOut } from './kernel.ts';
 
-export async function flushFiles(root: string, files: LifeFiles): Promise<void> {
-  await Promise.all([files.memory, files.disk].map(writeOutFile));
-  await commitTransaction(root);
+export async function writeOutFiles({ memory, disk }: LifeFiles): Promise<void> {
+  await Promise.all([memory, disk].map(writeOutFile));
 }
 
 async function writeOutFile(path: string): Promise<void> {

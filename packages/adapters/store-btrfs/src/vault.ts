@@ -33,7 +33,7 @@ import { commitTransaction, setReadOnly, snapshotSubvolume } from './btrfs.ts';
 import { removeSealed, removeSubvolume } from './cleanup.ts';
 import { replaceFile, syncFolder } from './durable.ts';
 import { errnoOf, storeFailure } from './failures.ts';
-import { flushFiles } from './flush.ts';
+import { writeOutFiles } from './flush.ts';
 import { allocatedBytes, copyImage } from './images.ts';
 import { SLOW_LANE } from './lane.ts';
 import { DISK, type Folder, type Layout, MEMORY } from './layout.ts';
@@ -162,9 +162,12 @@ export class BtrfsVault implements Vault {
     return this.#run('listing the lives', () => this.#list('lives', 'life'));
   }
 
-  flush(lifeId: LifeId): Promise<void> {
+  flush(lifeId: LifeId, { ending = false } = {}): Promise<void> {
     return this.#run(`flushing the life ${lifeId}`, () =>
-      SLOW_LANE.run(() => flushFiles(this.#layout.root, this.lifeFiles(lifeId))),
+      SLOW_LANE.run(async () => {
+        await writeOutFiles(this.lifeFiles(lifeId));
+        if (!ending) await commitTransaction(this.#layout.root);
+      }),
     );
   }
 

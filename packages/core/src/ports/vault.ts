@@ -31,8 +31,11 @@ export interface Vault {
    */
   changed(lifeId: LifeId): Promise<Changed>;
   lives(): Promise<readonly LifeId[]>;
-  /** Writes dirty data and metadata out, so that a capture has little left to do. The VM may be running. */
-  flush(lifeId: LifeId): Promise<void>;
+  /**
+   * Writes dirty data and metadata out, so that a capture has little left to do. The VM may be running. `ending`: it does not
+   * go on after the capture, which may as well write the metadata itself.
+   */
+  flush(lifeId: LifeId, how?: { readonly ending?: boolean }): Promise<void>;
   /** Idempotent. The VM must be proved dead. */
   deleteLife(lifeId: LifeId): Promise<void>;
 
