@@ -138,11 +138,14 @@ describe.each(WORLD_KINDS)('a pool of ready sandboxes, memory $memory, by the no
     const sandboxes = await Promise.all([1, 2, 3, 4].map(() => world.create()));
     const names = await Promise.all(sandboxes.map((one) => world.run(one, 'hostname')));
     expect(names).toEqual(sandboxes.map((one) => one.replace('_', '-')));
-    expect(await statusOf(world)).toMatchObject({ hits: 1, misses: 3 });
+    // The one that was there, and such as were filled in before the last had asked.
+    const { hits, misses } = await statusOf(world);
+    expect(hits).toBeGreaterThanOrEqual(1);
+    expect(hits + misses).toBe(4);
     // As many as were asked for.
     await full(world, 4);
     await Promise.all([1, 2, 3, 4].map(() => world.create()));
-    await has(world, { hits: 5, misses: 3 });
+    await has(world, { hits: hits + 4, misses });
     await expectClean(world);
   });
 
