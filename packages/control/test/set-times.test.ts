@@ -573,13 +573,17 @@ it('runs each time that comes at most once and loses none, through any history o
       );
       const { lastRuns } = await world.shown(id);
       expect(new Set(lastRuns.map(({ dueAt }) => dueAt)).size).toBe(lastRuns.length);
-      // In the fake guest no process outlives a pause.
+      // In the fake guest no process that runs outlives a pause.
       const wasPaused = steps.some(({ kind }) => kind === 'pause');
       if (!wasPaused) expect(lastRuns.map(({ state }) => state)).not.toContain('interrupted');
       expect(world.node.counterOf(id)).toBe(started.size);
       const due = steps.reduce((sum, step) => sum + ('minutes' in step ? step.minutes : 0), 0);
       if (due >= 60) expect(lastRuns).not.toEqual([]);
     }),
-    { numRuns: 30 },
+    // A command that was started, and paused before that was written down, is not started again by the next process.
+    {
+      numRuns: 30,
+      examples: [[[{ kind: 'pause' }, { kind: 'pass', minutes: 60 }, { kind: 'down', minutes: 1 }, { kind: 'pause' }]]],
+    },
   );
 }, 60_000);

@@ -19,11 +19,14 @@ import { type FakePrograms, runFakeProcess } from './fake-shell.ts';
 export class FakeGuestState {
   counter = 0;
   files = new FakeFiles();
+  /** The commands that have ended, as its agent remembers them. */
+  ended: ReadonlyMap<ProcessId, FakeProcess> = new Map();
 
   copy(): FakeGuestState {
     const copy = new FakeGuestState();
     copy.counter = this.counter;
     copy.files = this.files.copy();
+    copy.ended = this.ended;
     return copy;
   }
 
@@ -31,6 +34,7 @@ export class FakeGuestState {
   rebooted(): FakeGuestState {
     const copy = this.copy();
     copy.counter = 0;
+    copy.ended = new Map();
     return copy;
   }
 }
@@ -147,12 +151,19 @@ class FakeProcess {
 
 export class FakeProcesses {
   readonly #programs: FakePrograms;
-  #all = new Map<ProcessId, FakeProcess>();
-  readonly #used = new Set<ProcessId>();
+  #all: Map<ProcessId, FakeProcess>;
+  readonly #used: Set<ProcessId>;
   #lastPid = 100;
 
-  constructor(programs: FakePrograms = {}) {
+  constructor({ ended }: FakeGuestState, programs: FakePrograms = {}) {
     this.#programs = programs;
+    this.#all = new Map(ended);
+    this.#used = new Set(ended.keys());
+  }
+
+  /** What of them is in memory and stands still. */
+  ended(): ReadonlyMap<ProcessId, FakeProcess> {
+    return new Map([...this.#all].filter(([, { end }]) => end !== undefined && !(end instanceof AppError)));
   }
 
   run(guest: FakeGuestState, command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent> {

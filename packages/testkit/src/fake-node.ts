@@ -3,8 +3,8 @@
  * immutable, children share nothing with their source, a rewind ends the old life last.
  *
  * A guest's whole state is a counter and its files; both are captured by a point and come back from it, so a test can
- * assert what fork, rewind and pause mean. The commands that a guest understands are in `fake-node-guest.ts`. Processes
- * belong to a life: none comes back from a point.
+ * assert what fork, rewind and pause mean. The commands that a guest understands are in `fake-node-guest.ts`. A process
+ * that runs belongs to a life and does not come back from a point; one that has ended is remembered as by an agent.
  *
  * Each order announces itself to `faults` before its effect (`pause`) and after it (`pause done`); a test can make it fail
  * there, or hold it.
@@ -551,7 +551,7 @@ export class FakeNode implements NodePort {
     return {
       lifeId: this.#nextId('lif') as LifeId,
       guest,
-      processes: new FakeProcesses(this.#programs),
+      processes: new FakeProcesses(guest, this.#programs),
       ports: new FakePorts(),
       cpuMs: 0,
       changed: UNCHANGED,
@@ -573,6 +573,7 @@ export class FakeNode implements NodePort {
     const { changed } = life;
     const parent = this.#get(sandboxId).head;
     const guest = kind === 'disk' ? life.guest.rebooted() : life.guest.copy();
+    if (kind === 'memory') guest.ended = life.processes.ended();
     this.#points.set(snapshotId, { guest, parent, owner: sandboxId });
     life.changed = kind === 'disk' ? { ...changed, diskBytes: 0 } : UNCHANGED;
     const [stoppedMs, frozenMs] = kind === 'disk' ? [0, 0] : [1.04999, this.frozenMs];
