@@ -249,17 +249,21 @@ async function carries(sizeMib: number): Promise<void> {
       yield Uint8Array.from(block);
     }
   }
+  const beganAt = performance.now();
   const written = await own.files.write('large', content());
+  const writtenAt = performance.now();
   const hash = createHash('sha256');
   for await (const chunk of await own.files.readStream('large')) {
     hash.update(chunk);
     peak = Math.max(peak, process.memoryUsage().rss);
   }
+  const speed = (fromMs: number, toMs: number) => `${Math.round((sizeMib / (toMs - fromMs)) * 1000)} MiB/s`;
+  const [up, down] = [speed(beganAt, writtenAt), speed(writtenAt, performance.now())];
   expect(written.sizeBytes).toBe(sizeMib * MIB);
   expect(hash.digest('hex')).toBe(written.sha256);
   agentKib = Math.max(agentKib, await agentMemoryKib(own));
   console.log(
-    `${sizeMib} MiB: host +${Math.round((peak - before) / MIB)} MiB, agent ${Math.round(agentKib / 1024)} MiB`,
+    `${sizeMib} MiB: up ${up}, down ${down}, host +${Math.round((peak - before) / MIB)} MiB, agent ${Math.round(agentKib / 1024)} MiB`,
   );
   expect(peak - before).toBeLessThan(256 * MIB);
   expect(agentKib).toBeLessThan(24 * 1024);
