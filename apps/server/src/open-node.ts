@@ -80,6 +80,7 @@ async function openOn(
     pool: { memoryMib: config.poolMib },
     limits: SIZE_LIMITS,
     ...tracing,
+    onWarning,
     facts: { runtime: 'qemu', accelerator, vmmVersion: vmm.version, jail: runtime.jail, encrypted: false },
   });
   try {

@@ -48,6 +48,8 @@ export interface NodeOptions {
   readonly limits: SizeLimits;
   /** Left out: nobody asked for traces. */
   readonly tracer?: Tracer;
+  /** Told what has not gone well and does no harm now. */
+  readonly onWarning?: (message: string) => void;
   readonly facts: Pick<NodeCapabilities, 'runtime' | 'accelerator' | 'vmmVersion' | 'jail'> & {
     readonly encrypted: boolean;
   };

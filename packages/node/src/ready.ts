@@ -57,9 +57,19 @@ export class ReadySnapshots {
 
   /**
    * Finds the ready snapshots that earlier runs left in the vault, and removes those that no longer fit this node or its
-   * templates: nothing started from them depends on them.
+   * templates, and the images of such templates: nothing that started from them depends on them. What cannot be removed now
+   * is met again at the next start.
    */
   async load(vault: Vault): Promise<void> {
+    await this.#loadReady(vault);
+    const digests = new Set([...this.#templates.values()].map(({ digest }) => digest));
+    for (const digest of await vault.images()) {
+      if (digests.has(digest)) continue;
+      await vault.deleteImage(digest).catch((thrown: unknown) => this.#stays(`the image ${digest}`, vault, thrown));
+    }
+  }
+
+  async #loadReady(vault: Vault): Promise<void> {
     for (const snapshotId of await vault.points()) {
       const manifest = await vault.readPoint(snapshotId).then(
         (point) => point.manifest,
@@ -69,11 +79,19 @@ export class ReadySnapshots {
       const template = this.#templates.get(manifest.owner.template);
       const fits = sameMachine(manifest.machine, this.#machinery.runtime.machine);
       if (template === undefined || template.digest !== manifest.owner.imageDigest || !fits) {
-        await vault.deletePoint(snapshotId);
+        const what = `the ready snapshot ${snapshotId}`;
+        await vault.deletePoint(snapshotId).catch((thrown: unknown) => this.#stays(what, vault, thrown));
         continue;
       }
       this.#isReady(vault, template, manifest.size, snapshotId);
     }
+  }
+
+  #stays(what: string, { name }: Vault, thrown: unknown): void {
+    const { onWarning } = this.#machinery;
+    onWarning?.(
+      `In the vault ${name}, ${what} is not needed any more and could not be removed: ${asAppError(thrown).message}`,
+    );
   }
 
   status(): readonly TemplateStatus[] {

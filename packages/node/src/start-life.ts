@@ -42,6 +42,8 @@ export interface LifeMachinery {
   readonly clock: Clock;
   readonly chance: Chance;
   readonly tracer: Tracer;
+  /** Told what has not gone well and does no harm now. */
+  readonly onWarning?: (message: string) => void;
 }
 
 /** What gives memory and space back when somebody wants them. */

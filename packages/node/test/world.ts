@@ -64,12 +64,24 @@ export interface World extends AsyncDisposable {
   rewind(sandboxId: SandboxId, to: SnapshotId, generation?: number): Promise<SnapshotId | null>;
   destroy(sandboxId: SandboxId, points?: SnapshotId[]): Promise<void>;
   run(sandboxId: SandboxId, command: string): Promise<string>;
-  /** A new node over the same vault and VMs, as after the death of the daemon; perhaps on another VMM build, with earlier ones. */
-  restart(vmmBuild?: string, earlierBuilds?: readonly string[]): Promise<void>;
+  /**
+   * A new node over the same vault and VMs, as after the death of the daemon; perhaps on another VMM build, with earlier ones,
+   * or with another image of its template.
+   */
+  restart(vmmBuild?: string, earlierBuilds?: readonly string[], imageDigest?: string): Promise<void>;
+  /** What the node complained of. */
+  readonly warnings: readonly string[];
   /** The same, and what the dead one had begun does nothing any more. */
   die(): Promise<void>;
   /** What lies in the vault: folder name → entries. */
   leftovers(): Promise<{ lives: string[]; staging: string[]; alive: string[] }>;
+}
+
+interface Opening {
+  readonly vmmBuild?: string | undefined;
+  readonly earlier?: readonly string[] | undefined;
+  readonly free?: VaultSpace;
+  readonly imageDigest?: string | undefined;
 }
 
 export async function makeWorld(
@@ -90,7 +102,8 @@ export async function makeWorld(
   let remote: RemoteNode | null = null;
   let present: Node | null = null;
   let presentVault = new MortalFaults(faults);
-  const open = async (vmmBuild = 'fake-1', earlier: readonly string[] = [], free?: VaultSpace) => {
+  const warnings: string[] = [];
+  const open = async ({ vmmBuild = 'fake-1', earlier = [], free, imageDigest = 'base-digest' }: Opening = {}) => {
     presentVault = new MortalFaults(faults);
     const fakeVault = await FakeVault.open(DEFAULT_VAULT, join(folder, 'vault'), presentVault);
     if (free !== undefined) fakeVault.free = free;
@@ -99,13 +112,14 @@ export async function makeWorld(
       connectGuest: connectFakeGuest,
       egress: new FakeEgress(),
       vaults: [fakeVault],
-      templates: [{ name: 'base', diskPath: image, digest: 'base-digest' }],
+      templates: [{ name: 'base', diskPath: image, digest: imageDigest }],
       clock: realClock(),
       chance,
       memoryMib,
       archives: new Map([['default', archive]]),
       pool,
       limits: LIMITS,
+      onWarning: (message) => warnings.push(message),
       facts: {
         runtime: 'fake',
         accelerator: { name: 'tcg', reason: 'a fake', remedy: null },
@@ -130,6 +144,7 @@ export async function makeWorld(
 
   const world: World = {
     ...(await open()),
+    warnings,
     faults,
     runtime,
     chance,
@@ -163,10 +178,11 @@ export async function makeWorld(
       });
       return textOf(await Array.fromAsync(events));
     },
-    async restart(vmmBuild, earlierBuilds) {
+    async restart(vmmBuild, earlier, imageDigest) {
       // The dead one looks no more.
       await present?.release();
-      Object.assign(world, await open(vmmBuild, earlierBuilds, world.vault.free));
+      const { free } = world.vault;
+      Object.assign(world, await open({ vmmBuild, earlier, free, imageDigest }));
     },
     async die() {
       presentVault.isDead = true;

@@ -68,6 +68,15 @@ export class FakeVault implements Vault {
     this.storage.move(this.#path('staging', digest), this.#path('images', digest));
   }
 
+  async images(): Promise<readonly string[]> {
+    return this.storage.list(this.#path('images'));
+  }
+
+  async deleteImage(digest: string): Promise<void> {
+    await this.faults.at('vault.deleteImage');
+    this.storage.remove(this.#path('images', digest));
+  }
+
   async createLife(lifeId: LifeId, from: LifeSource): Promise<LifeFiles> {
     await this.faults.at('vault.createLife');
     const folder = this.#path('lives', lifeId);

@@ -186,6 +186,23 @@ function lifeCases(vaultOf: () => Vault): void {
     expect(await readLife(vault, await bootLife(vault), 'disk', IMAGE_TEXT.length)).toBe(IMAGE_TEXT);
   });
 
+  it('lists its images, and forgets one without harm to what came from it', async () => {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    const snapshotId = await takePoint(vault, lifeId);
+    expect(await vault.images()).toEqual([IMAGE]);
+    await vault.deleteImage(IMAGE);
+    await vault.deleteImage(IMAGE);
+    expect(await vault.images()).toEqual([]);
+    expect(await vault.hasImage(IMAGE)).toBe(false);
+    expect(await readLife(vault, lifeId, 'disk', IMAGE_TEXT.length)).toBe(IMAGE_TEXT);
+    const copy = newLife();
+    await vault.createLife(copy, { kind: 'point', snapshotId });
+    expect(await readLife(vault, copy, 'disk', IMAGE_TEXT.length)).toBe(IMAGE_TEXT);
+    await bootLife(vault);
+    expect(await vault.images()).toEqual([IMAGE]);
+  });
+
   it('leaves no image behind when its source cannot be read', async () => {
     const vault = vaultOf();
     await expect(vault.importImage(IMAGE, '/nonexistent')).rejects.toThrow();

@@ -36,7 +36,7 @@ import { errnoOf, storeFailure } from './failures.ts';
 import { writeOutFiles } from './flush.ts';
 import { allocatedBytes, copyImage } from './images.ts';
 import { SLOW_LANE } from './lane.ts';
-import { DISK, type Folder, type Layout, MEMORY } from './layout.ts';
+import { DISK, type Folder, isStaged, type Layout, MEMORY } from './layout.ts';
 import { makeLife, memoryBytesOf } from './life-files.ts';
 import { OpenGate } from './open-gate.ts';
 import { ownBytes } from './own-bytes.ts';
@@ -102,6 +102,19 @@ export class BtrfsVault implements Vault {
       this.#imports.set(digest, started);
       return started;
     });
+  }
+
+  images(): Promise<readonly string[]> {
+    return this.#run('listing the images', async () => {
+      const names = await readdir(this.#layout.folder('images'));
+      return names.filter((name) => !isStaged(name));
+    });
+  }
+
+  deleteImage(digest: string): Promise<void> {
+    return this.#run(`deleting the image ${digest}`, () =>
+      this.#delete(() => removeSealed(this.#layout, 'images', digest)),
+    );
   }
 
   async #importOnce(digest: string, sourcePath: string): Promise<void> {

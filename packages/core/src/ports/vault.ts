@@ -19,6 +19,9 @@ export interface Vault {
   hasImage(digest: string): Promise<boolean>;
   /** Copies a template's disk image in. Idempotent; atomic. */
   importImage(digest: string, sourcePath: string): Promise<void>;
+  images(): Promise<readonly string[]>;
+  /** Idempotent. Lives and points that came from the image are not affected; none is being made of it now. */
+  deleteImage(digest: string): Promise<void>;
 
   /** Throws `insufficient_space`, or `snapshot_bad` when the point does not exist. */
   createLife(lifeId: LifeId, from: LifeSource): Promise<LifeFiles>;
