@@ -20,6 +20,7 @@ import type { RecordedShare } from './share-records.ts';
 
 export type EventKind =
   | `sandbox.${'created' | 'running' | 'out_of_space' | 'paused' | 'crashed' | 'deleted'}`
+  | 'sandbox.not_paused'
   | 'snapshot.taken'
   | 'snapshot.deleted'
   | 'snapshot.skipped'
@@ -128,6 +129,23 @@ export function eventOfSkip(
   { at, code: errorCode }: RecordedSkip,
 ): NewEvent {
   return { ...NOTHING, kind: 'snapshot.skipped', at, projectId, sandboxId, errorCode };
+}
+
+/** It is idle and holds its memory. */
+export function eventOfPauseFailure(
+  { id: sandboxId, projectId }: Pick<RecordedSandbox, 'id' | 'projectId'>,
+  errorCode: ErrorCode,
+  at: Date,
+): NewEvent {
+  return { ...NOTHING, kind: 'sandbox.not_paused', at, projectId, sandboxId, errorCode };
+}
+
+/** Whether what is known of failed pauses is over. */
+export function endsPauseFailure(
+  operation: Operation | null,
+  { settled, outcome }: Pick<OperationEnd, 'settled' | 'outcome'>,
+): boolean {
+  return settled !== 'running' || (operation === 'rewind' && outcome === 'ok');
 }
 
 export function eventOfShare(

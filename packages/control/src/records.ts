@@ -73,6 +73,8 @@ export interface RecordedSandbox extends LifecycleState {
   readonly origin: SnapshotId | null;
   /** How and when its VM ended unasked, while it is crashed. */
   readonly crash: Crash | null;
+  /** Why it runs although it is idle: its pauses fail, one after the other. Null: they do not. */
+  readonly pauseFailure: PauseFailure | null;
   readonly createdAt: Date;
   readonly updatedAt: Date;
 }
@@ -80,6 +82,14 @@ export interface RecordedSandbox extends LifecycleState {
 export interface Crash {
   readonly detail: string;
   readonly at: Date;
+}
+
+export interface PauseFailure {
+  readonly code: ErrorCode;
+  readonly detail: string;
+  /** How many have failed so far, and when the first did. */
+  readonly attempts: number;
+  readonly since: Date;
 }
 
 export interface ForkedFrom {
@@ -274,6 +284,8 @@ export interface Records {
   /** Of what is not deleted; nothing else of it changes. */
   addKeeper(id: SandboxId, processId: ProcessId): Promise<void>;
   dropKeepers(id: SandboxId, processIds: readonly ProcessId[]): Promise<void>;
+  /** Of what runs, until that life ends or a rewind succeeds; told as an event when there was none. */
+  notePauseFailure(id: SandboxId, failure: PauseFailure, at: Date): Promise<void>;
   /** Whose `wakeAt` has come, those that wait longest first. */
   sandboxesToWake(at: Date, limit: number): Promise<readonly RecordedSandbox[]>;
   /** Clears `wakeAt`, unless it was changed. */

@@ -17,7 +17,7 @@ import { AppError, ERRORS, type ErrorCode, type NetworkPolicy, type PolicyChoice
 import type { RecordedAudit } from './audit-records.ts';
 import type { RecordedEgress } from './egress-records.ts';
 import type { RecordedEvent } from './event-records.ts';
-import type { Outcome, RecordedOperation, RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { Outcome, PauseFailure, RecordedOperation, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import type { RecordedRun, RecordedSchedule } from './schedule-records.ts';
 import type { RecordedApiKey, RecordedOrganisation, RecordedProject } from './tenant-records.ts';
 
@@ -25,7 +25,7 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
   const status = statusOf(sandbox);
   if (status === 'deleted') throw new AppError('not_found', `There is no sandbox "${sandbox.id}".`);
   const { id, name, template, size, generation, head, forkedFrom, metadata, crash } = sandbox;
-  const { pauseAfterMs, wakeAt, snapshotPolicy, network } = sandbox;
+  const { pauseAfterMs, wakeAt, snapshotPolicy, network, pauseFailure } = sandbox;
   return {
     id,
     name,
@@ -43,7 +43,12 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
     createdAt: sandbox.createdAt.toISOString(),
     updatedAt: sandbox.updatedAt.toISOString(),
     crash: crash === null || status !== 'crashed' ? null : { detail: crash.detail, at: crash.at.toISOString() },
+    pauseFailure: pauseFailure === null ? null : viewPauseFailure(pauseFailure),
   };
+}
+
+function viewPauseFailure({ code, detail, attempts, since }: PauseFailure): Sandbox['pauseFailure'] {
+  return { code, detail, nextStep: ERRORS[code].nextStep, attempts, since: since.toISOString() };
 }
 
 export function viewSandboxDetail(sandbox: RecordedSandbox): SandboxDetail {

@@ -1,7 +1,7 @@
 /** The pauses of idle sandboxes, under a clock that the test turns: nothing here waits for time to pass. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { AppError, type ProcessEvent, type SandboxId } from '@space/core';
+import { AppError, DEFAULT_PROJECT, type ProcessEvent, type SandboxId } from '@space/core';
 import { FakeGateway } from '@space/testkit';
 import { describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
@@ -247,5 +247,68 @@ describe('an idle sandbox', () => {
     expect(await idle.status(id)).toBe('running');
     await idle.rounds(4);
     expect(await idle.status(id)).toBe('paused');
+  });
+
+  it('that cannot be paused says so after the third attempt, with the way out, and is tried again ever more rarely', async () => {
+    const idle = new Idle();
+    const id = await idle.make();
+    const before = await idle.snapshot(id);
+    const cause = new AppError('agent_lost', 'The agent did not answer in 25000 ms.');
+    const silence = () => new AppError('snapshot_failed', `It failed: ${cause.message}`, { cause });
+    for (let i = 0; i < 200; i++) idle.node.faults.failNext('pause', silence());
+    const attempts = () => idle.node.faults.steps.filter((step) => step === 'pause').length;
+    while (attempts() < 2) await idle.rounds(1);
+    expect((await idle.get(id)).pauseFailure).toBeNull();
+    while (attempts() < 3) await idle.rounds(1);
+    expect((await idle.get(id)).pauseFailure).toMatchObject({
+      code: 'snapshot_failed',
+      detail: 'It failed: The agent did not answer in 25000 ms.',
+      nextStep: expect.stringContaining('keepPresent: false'),
+      attempts: 3,
+    });
+    const events = await idle.records.events.list({
+      after: null,
+      projectId: DEFAULT_PROJECT,
+      organisationId: null,
+      limit: 100,
+    });
+    expect(events.filter(({ kind }) => kind === 'sandbox.not_paused')).toMatchObject([
+      { sandboxId: id, errorCode: 'snapshot_failed' },
+    ]);
+    await idle.rounds(360);
+    const inAnHour = attempts();
+    expect(inAnHour).toBeGreaterThan(5);
+    expect(inAnHour).toBeLessThan(30);
+    expect((await idle.get(id)).pauseFailure).toMatchObject({ attempts: inAnHour });
+    expect(await idle.status(id)).toBe('running');
+    // By the way out that it names.
+    await idle.sandboxes.rewindSandbox(idle.gated(), { id, to: before.id, keepPresent: false });
+    expect((await idle.get(id)).pauseFailure).toBeNull();
+  });
+
+  it('says so no longer once it could be paused', async () => {
+    const idle = new Idle();
+    const id = await idle.make();
+    for (let i = 0; i < 3; i++) idle.node.faults.failNext('pause', new AppError('agent_lost', 'silent'));
+    while ((await idle.get(id)).pauseFailure === null) await idle.rounds(1);
+    while ((await idle.status(id)) !== 'paused') await idle.rounds(1);
+    expect((await idle.get(id)).pauseFailure).toBeNull();
+    await idle.resume(id);
+    expect((await idle.get(id)).pauseFailure).toBeNull();
+  });
+
+  it('is not told of when something else came first each time', async () => {
+    const idle = new Idle();
+    const id = await idle.make();
+    for (let i = 0; i < 5; i++) idle.node.faults.failNext('pause', new AppError('node_unavailable', 'away'));
+    await idle.rounds(60);
+    expect(await idle.status(id)).toBe('paused');
+    const events = await idle.records.events.list({
+      after: null,
+      projectId: DEFAULT_PROJECT,
+      organisationId: null,
+      limit: 100,
+    });
+    expect(events.map(({ kind }) => kind)).not.toContain('sandbox.not_paused');
   });
 });

@@ -19,7 +19,13 @@ import {
   type Usage,
 } from '@space/core';
 import type { Asker } from '../src/audit-records.ts';
-import { eventOfDrop, eventsOfEnd, eventsOfSettling } from '../src/event-records.ts';
+import {
+  endsPauseFailure,
+  eventOfDrop,
+  eventOfPauseFailure,
+  eventsOfEnd,
+  eventsOfSettling,
+} from '../src/event-records.ts';
 import { paginate } from '../src/page.ts';
 import {
   countsAsKept,
@@ -29,6 +35,7 @@ import {
   type OperationEnd,
   type Page,
   type PageRequest,
+  type PauseFailure,
   type RecordedOperation,
   type RecordedSandbox,
   type RecordedSnapshot,
@@ -107,6 +114,7 @@ export class MemoryRecords implements Records {
         head: rest.forkedFrom?.snapshotId ?? null,
         origin: rest.forkedFrom?.snapshotId ?? null,
         crash: null,
+        pauseFailure: null,
         createdAt: at,
         updatedAt: at,
       });
@@ -198,6 +206,7 @@ export class MemoryRecords implements Records {
       ...end.changes,
       ...content,
       ...(isWoken ? { wakeAt: null } : {}),
+      ...(endsPauseFailure(now.operation, end) ? { pauseFailure: null } : {}),
       updatedAt: end.at,
     };
     this.#sandboxes.set(after.id, after);
@@ -261,6 +270,14 @@ export class MemoryRecords implements Records {
     this.#sandboxes.set(id, { ...now, keepers: now.keepers.filter((one) => !processIds.includes(one)) });
   }
 
+  async notePauseFailure(id: SandboxId, pauseFailure: PauseFailure, at: Date) {
+    await this.#turn();
+    const now = this.#sandboxes.get(id);
+    if (now?.settled !== 'running') return;
+    this.#sandboxes.set(id, { ...now, pauseFailure });
+    if (now.pauseFailure === null) this.events.put([eventOfPauseFailure(now, pauseFailure.code, at)]);
+  }
+
   async sandboxesToWake(at: Date, limit: number) {
     const timeOf = ({ wakeAt }: RecordedSandbox) => wakeAt?.getTime() ?? Number.POSITIVE_INFINITY;
     const due = (await this.allSandboxes()).filter((one) => timeOf(one) <= at.getTime());
@@ -277,7 +294,8 @@ export class MemoryRecords implements Records {
     await this.#turn();
     const now = this.#sandboxes.get(seen.id);
     if (now?.epoch !== seen.epoch || now.operation !== null || now.settled !== seen.settled) return false;
-    this.#sandboxes.set(now.id, { ...now, settled, ...changes, updatedAt: at });
+    const over = settled === 'running' ? {} : { pauseFailure: null };
+    this.#sandboxes.set(now.id, { ...now, settled, ...changes, ...over, updatedAt: at });
     this.events.put(eventsOfSettling(now, settled, at));
     return true;
   }

@@ -277,6 +277,38 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       await records.addKeeper(sandboxId(), one);
     });
 
+    it('keeps why what runs cannot be paused, tells it once, and forgets it with the life or by a rewind', async () => {
+      const failure = { code: 'agent_lost' as const, detail: 'silent', attempts: 3, since: tick() };
+      const from = await records.events.latest();
+      const { id } = await running();
+      const noted = async () => sure(await records.findSandbox(id)).pauseFailure;
+      expect(await noted()).toBeNull();
+      const end = async (operation: Operation, changes: Partial<OperationEnd>) => {
+        const begun = sure(await records.beginOperation(beginOf(sure(await records.findSandbox(id)), operation)));
+        await records.endOperation(endOf(begun, changes));
+      };
+      await records.notePauseFailure(id, failure, tick());
+      await records.notePauseFailure(id, { ...failure, attempts: 4 }, tick());
+      await end('pause', { outcome: 'failed', errorCode: 'agent_lost' });
+      await end('rewind', { outcome: 'failed', errorCode: 'agent_lost' });
+      expect(await noted()).toEqual({ ...failure, attempts: 4 });
+      await end('rewind', { settled: 'running' });
+      expect(await noted()).toBeNull();
+      await records.notePauseFailure(id, failure, tick());
+      await end('pause', { settled: 'paused' });
+      expect(await noted()).toBeNull();
+      await records.notePauseFailure(id, failure, tick());
+      expect(await noted()).toBeNull();
+      await end('resume', { settled: 'running' });
+      await records.notePauseFailure(id, failure, tick());
+      const seen = sure(await records.findSandbox(id));
+      await records.settle({ seen, settled: 'crashed', changes: {}, at: tick() });
+      expect(await noted()).toBeNull();
+      const request = { after: from, projectId: DEFAULT_PROJECT, organisationId: null, limit: 100 };
+      const told = (await records.events.list(request)).filter(({ kind }) => kind === 'sandbox.not_paused');
+      expect(told).toMatchObject([...Array(3)].map(() => ({ sandboxId: id, errorCode: 'agent_lost' })));
+    });
+
     it('keeps a project that holds something unless it is forced, and then says that it is to be emptied', async () => {
       const projectId = newId('project', chance);
       const project = {

@@ -204,13 +204,16 @@ export const ERRORS = {
     retry: 'later',
     title: 'The agent in the sandbox does not answer',
     nextStep:
-      'Repeat the call. If it never answers, rewind the sandbox to an earlier snapshot with keepPresent: false.',
+      'Repeat the call. If it never answers, root in the sandbox has shut it out: rewind the sandbox to an earlier snapshot ' +
+      'with keepPresent: false, or delete it.',
   },
   link_lost: {
     status: 502,
     retry: 'safe',
     title: 'The connection to the sandbox was interrupted',
-    nextStep: 'Repeat the call. A command that was started runs on; attach to it by its process id.',
+    nextStep:
+      'Repeat the call. A command that was started runs on; attach to it by its process id. If it stays so, root in the ' +
+      'sandbox has shut its agent out: rewind the sandbox to an earlier snapshot with keepPresent: false, or delete it.',
   },
   restore_failed: {
     status: 500,
@@ -229,7 +232,8 @@ export const ERRORS = {
     retry: 'later',
     title: 'The snapshot was not taken; the sandbox runs on',
     nextStep:
-      'Repeat the call. If its processes cannot be made to stand still, end them, or rewind with keepPresent: false.',
+      'Repeat the call. If its processes cannot be made to stand still, end them; if its agent does not answer, rewind the ' +
+      'sandbox to an earlier snapshot with keepPresent: false, or delete it.',
   },
   file_not_found: {
     status: 404,

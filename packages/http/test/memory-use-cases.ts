@@ -508,6 +508,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       updatedAt: now,
       metadata,
       crash: null,
+      pauseFailure: null,
       idle: { pauseAfterMs: 600_000 },
       wakeAt: null,
       snapshots: { everyMs: null, budgetMs: null, retention: null },

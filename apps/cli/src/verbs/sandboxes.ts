@@ -120,13 +120,21 @@ function networkText({ network: { preset, allow, deny } }: SandboxFields): strin
 }
 
 function describe(fields: SandboxFields): string[] {
-  const { crash, forkedFrom, idle } = fields;
+  const { crash, forkedFrom, idle, pauseFailure } = fields;
   const pauses = idle.pauseAfterMs === null ? 'never by itself' : `after ${idle.pauseAfterMs / 1000} s idle`;
   const lines: [string, string][] = [
     ['id', fields.id],
     ['name', fields.name ?? '-'],
     ['status', fields.status],
     ...(crash === null ? [] : [['crash', `${crash.detail} (${crash.at})`] as [string, string]]),
+    ...(pauseFailure === null
+      ? []
+      : [
+          ['not paused', `${pauseFailure.detail} (since ${pauseFailure.since}) ${pauseFailure.nextStep}`] as [
+            string,
+            string,
+          ],
+        ]),
     ['template', fields.template],
     ['size', sizeText(fields)],
     ['paused', pauses],

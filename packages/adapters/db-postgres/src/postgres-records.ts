@@ -4,6 +4,8 @@ import {
   type CallRecords,
   countsAsKept,
   type EventRecords,
+  endsPauseFailure,
+  eventOfPauseFailure,
   eventsOfEnd,
   eventsOfSettling,
   type Finding,
@@ -13,6 +15,7 @@ import {
   type OperationEnd,
   type Page,
   type PageRequest,
+  type PauseFailure,
   pageOf,
   type RecordedOperation,
   type RecordedSandbox,
@@ -212,6 +215,7 @@ class PostgresRecords implements Records {
         .set({ ...changesOf(end.changes), ...content, settled: end.settled, updated_at: end.at })
         .set({ operation: null, operation_id: null })
         .set({ wake_at: sql<Date | null>`case when ${isMet(end)} then null else wake_at end` })
+        .set(before !== undefined && endsPauseFailure(before.operation, end) ? { pause_failure: null } : {})
         .where('id', '=', end.sandboxId)
         .where('epoch', '=', end.epoch)
         .where('operation_id', '=', end.operationId)
@@ -305,6 +309,19 @@ class PostgresRecords implements Records {
     });
   }
 
+  notePauseFailure(id: SandboxId, failure: PauseFailure, at: Date): Promise<void> {
+    return this.#transaction(async (tx) => {
+      const running = tx.selectFrom('sandboxes').selectAll().where('id', '=', id).where('settled', '=', 'running');
+      const before = await running.forUpdate().executeTakeFirst();
+      if (before === undefined) return;
+      const noted = { pause_failure: JSON.stringify(failure) };
+      await tx.updateTable('sandboxes').set(noted).where('id', '=', id).execute();
+      if (before.pause_failure === null) {
+        await appendEvents(tx, [eventOfPauseFailure(sandboxOf(before), failure.code, at)]);
+      }
+    });
+  }
+
   sandboxesToWake(at: Date, limit: number): Promise<readonly RecordedSandbox[]> {
     return translated(async () => {
       const due = this.#db.selectFrom('sandboxes').selectAll().where('wake_at', '<=', at);
@@ -324,6 +341,7 @@ class PostgresRecords implements Records {
       const row = await tx
         .updateTable('sandboxes')
         .set({ ...changesOf(changes), settled, updated_at: at })
+        .set(settled === 'running' ? {} : { pause_failure: null })
         .where('id', '=', seen.id)
         .where('epoch', '=', seen.epoch)
         .where('settled', '=', seen.settled)

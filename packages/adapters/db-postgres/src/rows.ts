@@ -60,6 +60,8 @@ export function sandboxOf(row: SandboxRow): RecordedSandbox {
         : { sandboxId: sandboxId as SandboxId, snapshotId: snapshotId as SnapshotId },
     origin: row.origin as SnapshotId | null,
     crash: detail === null || at === null ? null : { detail, at },
+    pauseFailure:
+      row.pause_failure === null ? null : { ...row.pause_failure, since: new Date(row.pause_failure.since) },
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };

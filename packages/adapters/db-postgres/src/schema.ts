@@ -5,6 +5,7 @@ import type {
   EventKind,
   OperationInput,
   Outcome,
+  PauseFailure,
   RecordedEgress,
   RecordedSnapshot,
   RunOutcome,
@@ -33,6 +34,9 @@ import type { Migration } from 'kysely/migration';
 
 type Json<T> = ColumnType<T, string, string>;
 
+/** As JSON keeps it. */
+export type StoredPauseFailure = Omit<PauseFailure, 'since'> & { readonly since: string };
+
 export interface SandboxTable {
   id: string;
   project_id: string;
@@ -58,6 +62,7 @@ export interface SandboxTable {
   origin: string | null;
   crash_detail: string | null;
   crash_at: Date | null;
+  pause_failure: ColumnType<StoredPauseFailure | null, string | null | undefined, string | null>;
   created_at: Date;
   updated_at: Date;
 }
@@ -656,6 +661,11 @@ export const MIGRATIONS: Record<string, Migration> = {
         )`.execute(db);
       await sql`create index egress_sandbox on egress (sandbox_id, at desc, id desc)`.execute(db);
       await sql`create index egress_at on egress (at)`.execute(db);
+    },
+  },
+  '0020_pause_failures': {
+    async up(db) {
+      await sql`alter table sandboxes add column pause_failure jsonb`.execute(db);
     },
   },
 };

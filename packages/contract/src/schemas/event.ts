@@ -40,6 +40,7 @@ export const platformEvent = z
         'sandbox.paused',
         'sandbox.crashed',
         'sandbox.deleted',
+        'sandbox.not_paused',
         'snapshot.taken',
         'snapshot.deleted',
         'snapshot.skipped',
@@ -59,7 +60,7 @@ export const platformEvent = z
       state: of(operationState),
       code: of(z.enum(PROBLEM_CODES)).meta({
         description:
-          'Why: an operation failed, a snapshot was skipped or is of the disk alone, or one was deleted (`insufficient_space`: its vault ran short).',
+          'Why: an operation failed, an idle sandbox cannot be paused, a snapshot was skipped or is of the disk alone, or one was deleted (`insufficient_space`: its vault ran short).',
       }),
     }),
     z.strictObject({

@@ -2,6 +2,7 @@
 import { MAX_PAUSE_AFTER_MS, MIN_PAUSE_AFTER_MS, type SandboxStatus } from '@space/core';
 import { z } from 'zod';
 import { MAX_FORK_COUNT } from '../limits.ts';
+import { PROBLEM_CODES } from '../problem-codes.ts';
 import {
   env,
   metadata,
@@ -104,6 +105,20 @@ const sandboxShape = {
     .strictObject({ detail: z.string(), at: timestamp })
     .nullable()
     .meta({ description: 'How its microVM ended, while the status is `crashed`.' }),
+  pauseFailure: z
+    .strictObject({
+      code: z.enum(PROBLEM_CODES),
+      detail: z.string(),
+      nextStep: z.string(),
+      attempts: z.number().int().positive(),
+      since: timestamp,
+    })
+    .nullable()
+    .meta({
+      description:
+        'Why it runs and holds its memory although it is idle: so many pauses have failed one after the other, and what ' +
+        'to do about it. They go on at longer and longer intervals. Null: it can be paused, as far as is known.',
+    }),
 };
 
 export const sandbox = z.strictObject(sandboxShape).meta({ id: 'Sandbox' });
