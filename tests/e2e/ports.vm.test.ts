@@ -153,3 +153,32 @@ it('takes a large upload whole', async () => {
   expect(await nextOf(socket)).toBe('20000000');
   console.log(`into the sandbox: ${(20 / ((performance.now() - begun) / 1_000)).toFixed(1)} MB/s`);
 });
+
+it('of a server that takes no connection more says so in time, and holds up nothing else', async () => {
+  await sandbox.start(`exec python3 -c '${FULL_QUEUE}'`);
+  await expect.poll(async () => (await sandbox.run('cat full')).stdout, { timeout: 60_000 }).toBe('full');
+  const asked = async () => (await sandbox.ports.fetch(9003, '/')).json() as Promise<{ readonly code: string }>;
+  const begunAt = performance.now();
+  const waiting = Promise.all(Array.from({ length: 8 }, asked));
+  expect(await (await sandbox.ports.fetch(8000, '/')).text()).toBe('<h1>hello</h1>');
+  expect((await sandbox.run('echo on')).stdout).toBe('on\n');
+  for (const { code } of await waiting) expect(code).toBe('timed_out');
+  expect(performance.now() - begunAt).toBeLessThan(30_000);
+  const left = await sandbox.run("ss -Htn state syn-sent '( dport = :9003 )' | wc -l");
+  expect(left.stdout.trim()).toBe('0');
+});
+
+/** Nobody takes what waits in its queue, which it fills by itself. */
+const FULL_QUEUE = `
+import os, socket, time
+server = socket.socket()
+server.bind(("127.0.0.1", 9003))
+server.listen(0)
+waiting = []
+try:
+    while len(waiting) < 100:
+        waiting.append(socket.create_connection(("127.0.0.1", 9003), timeout=1))
+except OSError:
+    open("full", "w").write("full")
+time.sleep(1000000)
+`;

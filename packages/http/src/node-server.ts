@@ -2,7 +2,8 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerOptions } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
-import { HEADERS_TIMEOUT_MS, KEEP_ALIVE_MS, MAX_CONNECTIONS } from './limits.ts';
+import { KEEP_ALIVE_MS, MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS } from './limits.ts';
+import { limitPerAddress } from './per-address.ts';
 
 export interface Tls {
   /** PEM: the chain of certificates, and the key. */
@@ -11,13 +12,14 @@ export interface Tls {
 }
 
 const OPTIONS: ServerOptions = {
-  headersTimeout: HEADERS_TIMEOUT_MS,
   // None for the whole request: an upload may take hours. Bodies have limits of their own on time and silence.
   requestTimeout: 0,
   keepAliveTimeout: KEEP_ALIVE_MS,
-  connectionsCheckingInterval: 5_000,
   noDelay: true,
 };
+
+/** How many looks for heads that are late there are in the time that a head may take. */
+const LOOKS_PER_HEAD = 3;
 
 /** What stands beside the ordinary listener. */
 export interface Takeover {
@@ -27,10 +29,25 @@ export interface Takeover {
   readonly foreign: RequestListener;
 }
 
-export function createNodeServer(ours: RequestListener, tls: Tls | undefined, takeover: Takeover): Server {
+export interface NodeServerOptions {
+  readonly tls: Tls | undefined;
+  /** For the whole head of a request. */
+  readonly headersMs: number;
+}
+
+export function createNodeServer(
+  ours: RequestListener,
+  { tls, headersMs }: NodeServerOptions,
+  takeover: Takeover,
+): Server {
   const listener: RequestListener = (request, response) =>
     (takeover.isForeign(request) ? takeover.foreign : ours)(request, response);
-  const options: ServerOptions = { ...OPTIONS, shouldUpgradeCallback: takeover.shouldUpgrade };
+  const options: ServerOptions = {
+    ...OPTIONS,
+    headersTimeout: headersMs,
+    connectionsCheckingInterval: headersMs / LOOKS_PER_HEAD,
+    shouldUpgradeCallback: takeover.shouldUpgrade,
+  };
   const server =
     tls === undefined
       ? createServer(options, listener)
@@ -42,5 +59,6 @@ export function createNodeServer(ours: RequestListener, tls: Tls | undefined, ta
     listener(request, response);
   });
   server.maxConnections = MAX_CONNECTIONS;
+  limitPerAddress(server, MAX_CONNECTIONS_PER_ADDRESS);
   return server;
 }

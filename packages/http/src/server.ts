@@ -87,6 +87,7 @@ export interface HttpServerOptions {
 }
 
 interface Times {
+  readonly headersMs: number;
   readonly heartbeatMs: number;
   readonly interimMs: number;
   readonly uploadIdleMs: number;
@@ -95,6 +96,7 @@ interface Times {
 
 export function createHttpServer(options: HttpServerOptions): FastifyInstance {
   const times: Times = {
+    headersMs: limits.HEADERS_TIMEOUT_MS,
     heartbeatMs: limits.HEARTBEAT_MS,
     interimMs: limits.INTERIM_MS,
     uploadIdleMs: limits.UPLOAD_IDLE_MS,
@@ -118,12 +120,16 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
     requestIdHeader: false,
     genReqId: newRequestId,
     serverFactory: (listener) =>
-      createNodeServer(listener, options.tls, {
-        shouldUpgrade: (request) => ports.takesUpgrade(request),
-        upgrade: (request, socket, head) => void ports.handleUpgrade(request, socket, head),
-        isForeign: (request) => ports.takes(request),
-        foreign: (request, response) => void ports.handle(request, response),
-      }),
+      createNodeServer(
+        listener,
+        { tls: options.tls, headersMs: times.headersMs },
+        {
+          shouldUpgrade: (request) => ports.takesUpgrade(request),
+          upgrade: (request, socket, head) => void ports.handleUpgrade(request, socket, head),
+          isForeign: (request) => ports.takes(request),
+          foreign: (request, response) => void ports.handle(request, response),
+        },
+      ),
     clientErrorHandler: answerClientError,
     frameworkErrors: (error, request, reply) => {
       answerError(app, options, error, request, reply as FastifyReply);

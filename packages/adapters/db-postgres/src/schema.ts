@@ -35,7 +35,7 @@ import type { Migration } from 'kysely/migration';
 type Json<T> = ColumnType<T, string, string>;
 
 /** As JSON keeps it. */
-export type StoredPauseFailure = Omit<PauseFailure, 'since'> & { readonly since: string };
+type StoredPauseFailure = Omit<PauseFailure, 'since'> & { readonly since: string };
 
 export interface SandboxTable {
   id: string;
