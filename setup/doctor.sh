@@ -80,7 +80,10 @@ look_at_build() {
   if [ -x "$NODE" ]; then row ok 'Node 24' "$("$NODE" --version)"; else
     row later 'Node 24' 'not installed in this checkout' '`space up` installs it there, from the npm registry.'
   fi
-  if [ -d "$SPACE_CACHE/assets" ]; then row ok 'VMM, guest kernel, image' "in $SPACE_CACHE"; else
+  if [ -d "$SPACE_CACHE/assets" ]; then
+    took=$(du -sm "$SPACE_CACHE" 2>/dev/null | cut -f1)
+    row ok 'VMM, guest kernel, image' "in $SPACE_CACHE, ${took:-?} MiB; set-up removes what nothing has used for 30 days"
+  else
     row later 'VMM, guest kernel, image' 'not built' '`space up` builds them, in about five minutes.'
   fi
 }

@@ -35,6 +35,8 @@ export function nodeRole(): Role {
         onWarning: (message) => logger.warn(message),
         tracing,
       });
+      const digests = node.neededBuilds();
+      if (digests !== null) say({ kind: 'needed builds', digests });
       service = await serveNode({
         node,
         socketPath: nodeSocketOf(config),

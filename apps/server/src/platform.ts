@@ -12,6 +12,7 @@ import { keepBuild } from '@space/runtime-qemu/kept-builds';
 import { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import { lockData } from './data-lock.ts';
+import { dropBuilds } from './drop-builds.ts';
 import { helperConfig } from './helper-config.ts';
 import { openControl } from './open-control.ts';
 import { leaveNode, openNode } from './open-node.ts';
@@ -69,6 +70,8 @@ async function compose(config: Config, report: (step: string) => void, closers: 
   const node = await openNode({ config, assets, helper, egress: gateway, report, onWarning, tracing });
   let closeNode = leaveNode;
   closers.add(node, (open) => closeNode(open));
+  const needed = node.neededBuilds();
+  if (needed !== null) await dropBuilds(config, needed, onWarning);
   const { url, control, createApiKey } = closers.add(
     await openControl({
       config,

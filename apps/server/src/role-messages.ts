@@ -20,6 +20,8 @@ export type ToRole =
 
 export type FromRole =
   | { readonly kind: 'step'; readonly text: string }
+  /** From the node: the builds of the VMM that its snapshots and microVMs need, by their digests. */
+  | { readonly kind: 'needed builds'; readonly digests: readonly string[] }
   | { readonly kind: 'ready'; readonly welcome: Welcome | null }
   | { readonly kind: 'failed'; readonly reason: string }
   | { readonly kind: 'paused'; readonly result: PausedAll };

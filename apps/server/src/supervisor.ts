@@ -18,7 +18,9 @@ import { startHelper } from '@space/root-helper/process';
 import { keepBuild } from '@space/runtime-qemu/kept-builds';
 import type { Config, Listen } from './config.ts';
 import { lockData } from './data-lock.ts';
+import { dropBuilds } from './drop-builds.ts';
 import { helperConfig } from './helper-config.ts';
+import { keepAssetsMarked } from './marked-assets.ts';
 import type { PausedAll } from './pause-all.ts';
 import { buildsFolderOf, lockFileOf, makeDataFolder, makeFolders, type RoleName } from './places.ts';
 import { portHolder } from './port-holder.ts';
@@ -64,11 +66,13 @@ export async function superviseRoles({
     config: helperConfig(config, assets, builds, users.node),
     onWarning: onHelperEnd,
   });
+  const unmark = keepAssetsMarked(onHelperEnd);
   let starting = true;
   let paused: PausedAll | null = null;
   const hear = (message: FromRole): void => {
     if (message.kind === 'step' && starting) report(message.text);
     if (message.kind === 'paused') paused = message.result;
+    if (message.kind === 'needed builds') void dropBuilds(config, message.digests, onHelperEnd);
   };
   const supervise = (name: RoleName, openDescriptors: OpenDescriptors) => {
     const told = name === 'control' ? config : withoutSecrets(config);
@@ -85,6 +89,7 @@ export async function superviseRoles({
     }),
   };
   const endAll = async (pause: boolean): Promise<void> => {
+    unmark();
     // Control first: it needs the node until it has ended.
     await roles.control.stop(pause);
     await Promise.all([roles.node.stop(false), roles.gateway.stop(false)]);

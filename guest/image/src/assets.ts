@@ -2,7 +2,7 @@
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { cacheDir, readJson } from './cache.ts';
+import { cacheDir, readJson, touch } from './cache.ts';
 import { inputsDigest } from './inputs.ts';
 
 /** Paths are absolute; digests are SHA-256 in hexadecimal, of content. */
@@ -67,11 +67,19 @@ export const assetsPath = (inputs: string): string => join(cacheDir(), 'assets',
 /** The assets that belong to this checkout's sources; throws, and says what to do, when they are not all there. */
 export async function loadAssets(): Promise<Assets> {
   const assets = await findAssets();
-  if (assets) return assets;
+  if (assets) {
+    await markUsed();
+    return assets;
+  }
   throw new Error(
     `The VMM, guest kernel and base image for these sources are not in ${cacheDir()}: they have not been built yet, ` +
       'or the sources changed since. Run setup/bootstrap.sh (./demo, ./test and npm start do it too).',
   );
+}
+
+/** Keeps them from being pruned; to be called once a day while they are in use. */
+export async function markUsed(): Promise<void> {
+  await touch(assetsPath(await inputsDigest()));
 }
 
 /** `undefined` when something is missing. */

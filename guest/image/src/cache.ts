@@ -8,11 +8,12 @@
  * Invariants: what has its final name is complete and on disk; nothing with a final name is ever changed. Builders
  * hold the build lock (setup/bootstrap.sh takes it), so at start everything in tmp/ is left from a dead build.
  */
-import { chmod, lstat, mkdir, mkdtemp, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, lstat, mkdir, mkdtemp, open, readdir, readFile, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { run } from './run.ts';
 
-type ArtefactKind = 'vmm' | 'kernel' | 'agent' | 'jail' | 'helper' | 'initramfs' | 'base';
+export const ARTEFACT_KINDS = ['vmm', 'kernel', 'agent', 'jail', 'helper', 'initramfs', 'base'] as const;
+type ArtefactKind = (typeof ARTEFACT_KINDS)[number];
 
 export const cacheDir = (): string => process.env['SPACE_CACHE'] || '/var/cache/space';
 
@@ -32,7 +33,10 @@ const artefactDir = (kind: ArtefactKind, key: string): string => join(cacheDir()
 export async function provideArtefact<T extends object>(options: ArtefactOptions<T>): Promise<Artefact<T>> {
   const dir = artefactDir(options.kind, options.key);
   const note = await readJson(join(dir, 'artefact.json'));
-  if (note !== undefined) return { ...options.parse(note), dir, fromCache: true };
+  if (note !== undefined) {
+    await touch(join(dir, 'artefact.json'));
+    return { ...options.parse(note), dir, fromCache: true };
+  }
 
   const temporary = await mkdtemp(join(cacheDir(), 'tmp', `${options.kind}-`));
   try {
@@ -87,6 +91,12 @@ async function mountsBelow(dir: string): Promise<string[]> {
     .split('\n')
     .map((line) => line.split(' ')[4] ?? '')
     .filter((path) => path.startsWith(`${dir}/`));
+}
+
+/** That it was used now. Only root may say so; to others the cache is there to be read. */
+export async function touch(path: string): Promise<void> {
+  const now = new Date();
+  await utimes(path, now, now).catch(() => undefined);
 }
 
 /** `undefined` when there is no such file. */

@@ -3,15 +3,16 @@
  * setup/bootstrap.sh. Does nothing when everything is there.
  */
 import { agentPath, buildAgent, parseAgentNote } from './agent.ts';
-import { type Assets, assetsPath, findAssets } from './assets.ts';
+import { type Assets, assetsPath, findAssets, markUsed } from './assets.ts';
 import { baseDiskPath, buildBase, parseBaseNote } from './base.ts';
-import { provideArtefact, removeDeadBuilds, writeFileAtomic } from './cache.ts';
+import { cacheDir, provideArtefact, removeDeadBuilds, writeFileAtomic } from './cache.ts';
 import { digestValue } from './digest.ts';
 import { buildHostProgram, type HostProgram, hostProgramPath, parseHostProgramNote } from './host-programs.ts';
 import { buildInitramfs, initramfsPath, parseInitramfsNote } from './initramfs.ts';
 import { type InputKeys, inputKeys } from './inputs.ts';
 import { buildKernel, kernelPaths, parseKernelNote } from './kernel.ts';
 import { reportStep } from './progress.ts';
+import { KEPT_UNUSED_DAYS, pruneCache } from './prune.ts';
 import { parseBaseRecipe, parseKernelRecipe, parseVmmRecipe, readRecipe } from './recipe.ts';
 import { buildVmm, parseVmmNote, vmmPaths } from './vmm.ts';
 
@@ -118,7 +119,10 @@ async function settleAll(builds: readonly Promise<unknown>[]): Promise<void> {
 }
 
 async function main(): Promise<void> {
-  if (await findAssets()) return;
+  if (await findAssets()) {
+    await markUsed();
+    return prune();
+  }
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.once(signal, () => stop.abort(new Error(`Stopped by ${signal}; run it again to go on`)));
@@ -129,6 +133,15 @@ async function main(): Promise<void> {
   const keys = await inputKeys();
   const assets = await buildAssets(keys, stop.signal);
   await writeFileAtomic(assetsPath(digestValue(keys)), `${JSON.stringify(assets, null, 2)}\n`);
+  await prune();
+}
+
+/** What has come to nothing by it is no failure of set-up. */
+async function prune(): Promise<void> {
+  const { removed, failed } = await pruneCache();
+  const say = (text: string) => process.stderr.write(`${text}\n`);
+  if (removed.length > 0) say(`Removed from ${cacheDir()}, unused for ${KEPT_UNUSED_DAYS} days: ${removed.join(', ')}`);
+  for (const one of failed) say(`Not removed from ${cacheDir()}: ${one}`);
 }
 
 /** Every message in a chain of causes, innermost last: what failed, and why. */

@@ -58,6 +58,11 @@ export interface NodeOptions {
 export interface Node extends NodePort {
   /** Takes up what an earlier process left; must be called once, before any order. */
   open(): Promise<void>;
+  /**
+   * The builds of the VMM that something here needed when it was opened: the present one, and those of snapshots and running
+   * VMs. Null: that is not known, since a snapshot could not be read now.
+   */
+  neededBuilds(): readonly string[] | null;
   /** Lets go of running VMs (they live on and are taken up by the next `open`) and of the vaults' locks. */
   release(): Promise<void>;
   /** Ends everything; every sandbox must be paused, or its memory since the last point is lost. */
@@ -176,6 +181,12 @@ export function createNode(options: NodeOptions): Node {
         if (owner !== undefined) state.admit(owner, life);
       }
       for (const vault of options.vaults) await ready.load(vault);
+    },
+    neededBuilds() {
+      const builds = ready.vmmBuilds();
+      if (builds === null) return null;
+      const running = [...lives.values()].map(({ vm }) => vm.machine.vmmBuild);
+      return [...new Set([options.runtime.machine.vmmBuild, ...builds, ...running])];
     },
     async release() {
       stop.abort(closing());

@@ -6,6 +6,7 @@
 import {
   AppError,
   asAppError,
+  kindOf,
   type MachineFacts,
   newId,
   type Size,
@@ -47,6 +48,8 @@ export class ReadySnapshots {
   readonly #builds = new Map<ReadyKey, Promise<SnapshotId>>();
   readonly #status = new Map<string, Map<ReadyKey, BuildStatus>>();
   readonly #onReady: (ready: ReadySnapshot) => void;
+  readonly #vmmBuilds = new Set<string>();
+  #isUnsure = false;
 
   /** `onReady` is told of each that there is, once. */
   constructor(machinery: LifeMachinery, templates: readonly TemplateSource[], onReady: (ready: ReadySnapshot) => void) {
@@ -61,7 +64,7 @@ export class ReadySnapshots {
    * is met again at the next start.
    */
   async load(vault: Vault): Promise<void> {
-    await this.#loadReady(vault);
+    await this.#loadPoints(vault);
     const digests = new Set([...this.#templates.values()].map(({ digest }) => digest));
     for (const digest of await vault.images()) {
       if (digests.has(digest)) continue;
@@ -69,13 +72,26 @@ export class ReadySnapshots {
     }
   }
 
-  async #loadReady(vault: Vault): Promise<void> {
+  /** The builds of the VMM that points of what was loaded need; null: one could not be read, and may need any. */
+  vmmBuilds(): ReadonlySet<string> | null {
+    return this.#isUnsure ? null : this.#vmmBuilds;
+  }
+
+  async #loadPoints(vault: Vault): Promise<void> {
     for (const snapshotId of await vault.points()) {
       const manifest = await vault.readPoint(snapshotId).then(
         (point) => point.manifest,
-        () => null,
+        (thrown: unknown) => {
+          // What is bad can never be restored.
+          if (asAppError(thrown).code !== 'snapshot_bad') this.#isUnsure = true;
+          return null;
+        },
       );
-      if (manifest === null || manifest.owner.kind !== 'ready') continue;
+      if (manifest === null) continue;
+      if (manifest.owner.kind !== 'ready') {
+        if (kindOf(manifest) === 'memory') this.#vmmBuilds.add(manifest.machine.vmmBuild);
+        continue;
+      }
       const template = this.#templates.get(manifest.owner.template);
       const fits = sameMachine(manifest.machine, this.#machinery.runtime.machine);
       if (template === undefined || template.digest !== manifest.owner.imageDigest || !fits) {

@@ -45,4 +45,18 @@ describe.each(WORLD_KINDS)('after an upgrade of a template, memory $memory, reac
     expect(await world.vault.images()).toEqual([PRESENT]);
     expect(await world.vault.points()).not.toContain(earlier);
   });
+
+  it('says which builds of the VMM its snapshots and running VMs need, or that it does not know', async () => {
+    await using world = await makeWorld(kind);
+    const [running, paused] = [await world.create(), await world.create()];
+    await world.pause(paused);
+    await world.restart('fake-2', ['fake-1']);
+    expect(world.neededBuilds()).toEqual(['fake-2', 'fake-1']);
+    await world.destroy(running);
+    const { head } = await world.node.inspect(paused);
+    if (head === null) throw new Error('it is paused nowhere');
+    await world.destroy(paused, [head]);
+    await world.restart('fake-2', ['fake-1']);
+    expect(world.neededBuilds()).toEqual(['fake-2']);
+  });
 });

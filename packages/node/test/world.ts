@@ -69,6 +69,8 @@ export interface World extends AsyncDisposable {
    * or with another image of its template.
    */
   restart(vmmBuild?: string, earlierBuilds?: readonly string[], imageDigest?: string): Promise<void>;
+  /** As the present node says it. */
+  neededBuilds(): readonly string[] | null;
   /** What the node complained of. */
   readonly warnings: readonly string[];
   /** The same, and what the dead one had begun does nothing any more. */
@@ -145,6 +147,7 @@ export async function makeWorld(
   const world: World = {
     ...(await open()),
     warnings,
+    neededBuilds: () => present?.neededBuilds() ?? null,
     faults,
     runtime,
     chance,

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { findBuilds, keepBuild } from './kept-builds.ts';
+import { dropUnneeded, findBuilds, keepBuild, UNNEEDED_KEPT_DAYS } from './kept-builds.ts';
 
 const FIRST = 'a'.repeat(64);
 const SECOND = 'b'.repeat(64);
@@ -58,4 +58,37 @@ it('takes what was cut short for nothing, and says so when the present one is no
   expect(await findBuilds(kept, first)).toMatchObject({ present: { digest: FIRST }, earlier: [] });
   expect((await keepBuild(kept, second)).present.digest).toBe(SECOND);
   expect((await readdir(kept)).toSorted()).toEqual([FIRST.slice(0, 32), SECOND.slice(0, 32)]);
+});
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const LONG_MS = (UNNEEDED_KEPT_DAYS + 1) * DAY_MS;
+
+it('drops a build that nothing has needed for long, and none that is needed or was of late', async () => {
+  const folder = await temporary();
+  const kept = join(folder, 'vmm');
+  const digests = async () => (await readdir(kept)).toSorted();
+  for (const digest of [FIRST, SECOND]) await keepBuild(kept, await unpacked(folder, digest));
+  const begin = Date.now();
+  const both = await digests();
+  const look = (needed: readonly string[], afterMs: number) => dropUnneeded(kept, new Set(needed), begin + afterMs);
+  // Since when it is not needed is not known yet.
+  expect(await look([SECOND], 0)).toEqual([]);
+  expect(await look([FIRST, SECOND], LONG_MS)).toEqual([]);
+  expect(await look([SECOND], 2 * LONG_MS - 2 * DAY_MS)).toEqual([]);
+  expect(await digests()).toEqual(both);
+  expect(await look([SECOND], 2 * LONG_MS)).toEqual([]);
+  expect(await digests()).toEqual([SECOND.slice(0, 32)]);
+  expect((await findBuilds(kept, { digest: SECOND })).earlier).toEqual([]);
+});
+
+it('is kept from no removal by what it cannot read', async () => {
+  const folder = await temporary();
+  const kept = join(folder, 'vmm');
+  await keepBuild(kept, await unpacked(folder, FIRST));
+  await mkdir(join(kept, '0-broken'));
+  expect((await keepBuild(kept, await unpacked(folder, FIRST))).earlier).toEqual([]);
+  const look = (afterMs: number) => dropUnneeded(kept, new Set(), Date.now() + afterMs);
+  expect(await look(0)).toEqual([expect.stringContaining('0-broken')]);
+  expect(await look(LONG_MS)).toEqual([expect.stringContaining('0-broken')]);
+  expect(await readdir(kept)).toEqual(['0-broken']);
 });

@@ -3,9 +3,13 @@
  * loaded by the build that saved it, so what the snapshots of a platform need stays with them when set-up brings another one.
  *
  *     <folder>/<name>/build.json    what it is, and how it is started from its folder
+ *                     needed        touched when it was last needed
  *                     root/         the program, its loader, libraries and firmware
+ *
+ * One that no snapshot and no running VM needs any more is kept for some time: an archive may still come back. Then it goes; its
+ * name first, so that one that goes is none.
  */
-import { copyFile, link, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { copyFile, link, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { z } from 'zod';
 import { nameOfBuild, type VmmBuild } from './options.ts';
@@ -28,6 +32,9 @@ const noteSchema = z.strictObject({
 type Note = z.infer<typeof noteSchema>;
 
 const NOTE = 'build.json';
+const NEEDED = 'needed';
+export const UNNEEDED_KEPT_DAYS = 30;
+const UNNEEDED_KEPT_MS = UNNEEDED_KEPT_DAYS * 24 * 60 * 60 * 1000;
 const STAGED = '.staged-';
 
 /** By root, with the lock held: the present build is put beside the earlier ones, unless it is there. Returns all. */
@@ -46,13 +53,51 @@ export async function keepBuild(folder: string, vmm: UnpackedVmm): Promise<VmmBu
   return findBuilds(folder, vmm);
 }
 
-/** Those that are kept. Throws when the present one is not. */
+/** Those that are kept, and whole. Throws when the present one is not. */
 export async function findBuilds(folder: string, { digest }: Pick<UnpackedVmm, 'digest'>): Promise<VmmBuilds> {
   const names = (await readdir(folder)).filter((name) => !name.startsWith(STAGED));
-  const builds = await Promise.all(names.map((name) => readBuild(join(folder, name))));
+  const read = await Promise.allSettled(names.map((name) => readBuild(join(folder, name))));
+  // What one of them is not whole for is refused by name.
+  const builds = read.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   const present = builds.find((build) => build.digest === digest);
   if (present === undefined) throw new Error(`The VMM of ${digest} is not in ${folder}: start the platform again.`);
   return { present, earlier: builds.filter((build) => build !== present) };
+}
+
+/**
+ * By root: what is needed now is marked so, and what has not been for long goes. Returns what went wrong; one that cannot be
+ * looked at or removed keeps no other.
+ */
+export async function dropUnneeded(
+  folder: string,
+  needed: ReadonlySet<string>,
+  nowMs = Date.now(),
+): Promise<readonly string[]> {
+  const failed: string[] = [];
+  for (const name of await readdir(folder)) {
+    if (name.startsWith(STAGED)) continue;
+    await lookAt(folder, name, { needed, nowMs }).catch((thrown: unknown) => failed.push(`${name}: ${thrown}`));
+  }
+  return failed;
+}
+
+async function lookAt(
+  folder: string,
+  name: string,
+  { needed, nowMs }: { readonly needed: ReadonlySet<string>; readonly nowMs: number },
+): Promise<void> {
+  const place = join(folder, name);
+  const mark = join(place, NEEDED);
+  const { digest } = await readBuild(place);
+  // Before there were marks, nobody knows since when.
+  if (needed.has(digest) || !(await exists(mark))) {
+    await writeFile(mark, '', { mode: 0o644 });
+    await utimes(mark, new Date(nowMs), new Date(nowMs));
+  } else if (nowMs - (await stat(mark)).mtimeMs > UNNEEDED_KEPT_MS) {
+    const doomed = join(folder, `${STAGED}${name}`);
+    await rename(place, doomed);
+    await rm(doomed, { recursive: true });
+  }
 }
 
 async function readBuild(place: string): Promise<VmmBuild> {

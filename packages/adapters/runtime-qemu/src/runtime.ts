@@ -4,6 +4,7 @@
  *
  * Invariants: a life has one run folder, and a run folder one process; a failed start leaves neither.
  */
+import { existsSync } from 'node:fs';
 import {
   AppError,
   asAppError,
@@ -60,7 +61,6 @@ class OpenRuntime implements QemuRuntime {
   readonly vmmVersion: string;
   readonly jail: JailReport;
   readonly machine: MachineFacts;
-  readonly machines: readonly MachineFacts[];
   readonly spares: Spares;
   readonly #options: QemuRuntimeOptions;
   readonly #commandLine: string;
@@ -72,8 +72,14 @@ class OpenRuntime implements QemuRuntime {
     this.accelerator = options.accelerator;
     this.vmmVersion = options.vmm.version;
     this.machine = machineFacts(options);
-    this.machines = [this.machine, ...(options.earlier ?? []).map((vmm) => machineFacts({ ...options, vmm }))];
     this.spares = new Spares(options);
+  }
+
+  /** A build that nothing needed any more is gone, and what comes from outside may need it all the same. */
+  get machines(): readonly MachineFacts[] {
+    const { earlier = [] } = this.#options;
+    const there = earlier.filter(({ root }) => existsSync(root));
+    return [this.machine, ...there.map((vmm) => machineFacts({ ...this.#options, vmm }))];
   }
 
   async boot(spec: VmSpec, signal?: AbortSignal): Promise<Vm> {
