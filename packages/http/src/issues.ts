@@ -29,7 +29,7 @@ const KINDS: Readonly<Record<string, string>> = {
 
 /** What is wrong; `field` is where, empty for the whole. */
 export function explainIssue(issue: Issue, input: unknown): { readonly field: string; readonly text: string } {
-  const field = issue.path.join('.');
+  const field = escaped(issue.path.join('.'));
   if (issue.code === 'unrecognized_keys') {
     const names = (issue.keys ?? []).map(quoted).join(', ');
     return { field, text: `does not have ${(issue.keys ?? []).length === 1 ? 'the field' : 'the fields'} ${names}` };
@@ -80,7 +80,17 @@ function shown(value: unknown): string {
 }
 
 function quoted(value: unknown): string {
-  return JSON.stringify(typeof value === 'string' ? value.slice(0, MAX_SHOWN_LENGTH) : value) ?? String(value);
+  const shortened = typeof value === 'string' ? value.slice(0, MAX_SHOWN_LENGTH) : value;
+  return escaped(JSON.stringify(shortened) ?? String(value));
+}
+
+/** Problems are read on terminals: what would control them, hide or reorder text is written out, as JSON writes it. */
+function escaped(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
+    Array.from({ length: character.length }, (_, at) => {
+      return `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`;
+    }).join(''),
+  );
 }
 
 function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {

@@ -144,6 +144,32 @@ describe('requests', () => {
     expect(((await response.json()) as { detail: string }).detail).toContain(text);
   });
 
+  test.each([
+    ['POST', '/v1/sandboxes', {}],
+    ['POST', '/v1/sandboxes/x/snapshots', {}],
+    ['PATCH', '/v1/snapshots/x', {}],
+    ['POST', '/v1/sandboxes/x/shares', { port: 80 }],
+    ['POST', '/v1/projects', {}],
+    ['PATCH', '/v1/projects/x', {}],
+    ['POST', '/v1/keys', { roles: ['viewer'] }],
+    ['POST', '/v1/organisations', {}],
+  ])('%s %s takes no name with control characters, or that hides or reorders text', async (method, path, rest) => {
+    await using world = await World.start();
+    for (const name of ['a\0b', 'a\nb', 'a\n', '\x1b[31ma', 'a\x7f', 'a\u0085', 'a\u202eb', 'a\u200bb', 'a\ufeff']) {
+      const body = JSON.stringify({ ...rest, name });
+      const response = await world.fetch(path, { method, body, headers: { 'content-type': 'application/json' } });
+      const { code, detail } = (await response.json()) as { readonly code: string; readonly detail: string };
+      expect([response.status, code]).toEqual([400, 'bad_request']);
+      expect(detail).toContain('body field name');
+      // What is told of it is harmless to a terminal.
+      expect(detail).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+    }
+    const body = JSON.stringify({ ...rest, env: { 'a\u202eb': 'x' }, 'c\u009bd': 'x' });
+    const unknown = await world.fetch(path, { method, body, headers: { 'content-type': 'application/json' } });
+    expect(await unknown.text()).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+    expect(world.useCases.sandboxes.size).toBe(0);
+  });
+
   test('a body of 1 MiB without announced length is refused when the limit is passed', async () => {
     await using world = await World.start();
     const body = new ReadableStream({
