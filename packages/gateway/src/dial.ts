@@ -59,6 +59,8 @@ export async function secure(
   const tls = connectTls({
     socket,
     secureContext: trusted,
+    // Whatever the environment of the process says.
+    rejectUnauthorized: true,
     ...(isAddress(host) ? {} : { servername: host }),
     ...(protocols.length > 0 ? { ALPNProtocols: [...protocols] } : {}),
     checkServerIdentity: (_name, certificate) => checkServerIdentity(host, certificate),

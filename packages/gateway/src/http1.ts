@@ -2,7 +2,15 @@
  * HTTP/1.1 of a guest. Each request is judged by itself and streamed; the way out is dialled for the first one that may leave,
  * so that what is refused reaches nobody. An upgrade to WebSocket is a request too, and then bytes both ways.
  */
-import { Agent, createServer, type IncomingMessage, request, type Server, ServerResponse } from 'node:http';
+import {
+  Agent,
+  createServer,
+  type IncomingMessage,
+  request,
+  type Server,
+  ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import { type Duplex, pipeline } from 'node:stream';
 import { AppError } from '@space/core';
 import type { Account, Passage } from './passage.ts';
@@ -13,6 +21,8 @@ import { answerHeaders, pairsOf, type RequestHead, readHttp1Head } from './reque
 const MAX_HEAD_BYTES = 64 * 1024;
 const RESPONSE_WITHIN_MS = 60 * 60 * 1000;
 const KEEP_ALIVE_MS = 120_000;
+/** Requests of one connection that wait for their turn; programs that send ahead send some ten. */
+const MAX_WAITING = 100;
 
 /** The way out of one connection. */
 export interface Way {
@@ -27,6 +37,7 @@ interface Served {
   readonly agent: Agent;
   /** Settles when the requests before it have been answered: those that came together are taken one after another. */
   turn: Promise<void>;
+  waiting: number;
 }
 
 export class Http1Front {
@@ -77,7 +88,7 @@ export class Http1Front {
       );
       return undefined;
     };
-    this.#served.set(stream, { passage, way, agent, turn: Promise.resolve() });
+    this.#served.set(stream, { passage, way, agent, turn: Promise.resolve(), waiting: 0 });
     const closed = new Promise<void>((resolve) => stream.once('close', resolve));
     if (stream.destroyed) return;
     this.#server.emit('connection', stream);
@@ -90,8 +101,13 @@ export class Http1Front {
     if (served === undefined) throw new Error('a request came on a connection of nobody');
     const answered = new Promise<void>((resolve) => answer.once('close', resolve));
     const before = served.turn;
+    if (++served.waiting > MAX_WAITING) {
+      served.passage.cut(new AppError('egress_refused', 'Too many requests were sent ahead.'));
+      return;
+    }
     served.turn = before.then(() => answered);
     void before.then(() => {
+      served.waiting--;
       if (!answer.destroyed) this.#answer(served, incoming, answer, upgraded);
     });
   }
@@ -152,10 +168,19 @@ function forward(forwarding: Forwarding): void {
   outgoing.on('error', fail);
   outgoing.on('timeout', () => outgoing.destroy(new AppError('egress_failed', 'The host did not answer in time.')));
   outgoing.on('continue', () => answer.writeContinue());
-  outgoing.on('response', (response) => giveBack(response, forwarding, account));
+  outgoing.on('response', (response) => {
+    // What a host says may be more than can be said again: then it has not answered as it should.
+    try {
+      giveBack(response, forwarding, account);
+    } catch (thrown) {
+      outgoing.destroy();
+      fail(thrown);
+    }
+  });
   outgoing.on('upgrade', (response, socket: Duplex, early: Buffer) => {
     if (upgraded === null) {
-      outgoing.destroy();
+      socket.destroy();
+      fail(new Error('the host has switched to another protocol, which nobody asked for'));
       return;
     }
     if (early.length > 0) socket.unshift(early);
@@ -175,7 +200,7 @@ function forward(forwarding: Forwarding): void {
   }
   // Whoever waits for `100 Continue` sends nothing before; the host must hear of the request all the same.
   if (incoming.headers.expect !== undefined) outgoing.flushHeaders();
-  incoming.on('end', () => outgoing.addTrailers(pairedTrailers(incoming)));
+  incoming.on('end', () => orDestroy(outgoing, () => outgoing.addTrailers(pairedTrailers(incoming))));
   pipeline(incoming, outgoing, (error) => {
     if (error) outgoing.destroy();
   });
@@ -185,13 +210,13 @@ function giveBack(response: IncomingMessage, { answer, upgraded }: Forwarding, a
   const { statusCode = 502, statusMessage = '', rawHeaders } = response;
   answer.sendDate = false;
   const closes = upgraded === null ? [] : ['Connection', 'close'];
-  answer.writeHead(statusCode, statusMessage, [...answerHeaders(rawHeaders), ...closes]);
+  answer.writeHead(statusCode, statusMessage.replace(/[^\x20-\x7e]/g, '?'), [...answerHeaders(rawHeaders), ...closes]);
   answer.flushHeaders();
   response.on('data', (bytes: Buffer) => {
     account.receivedBytes += bytes.length;
   });
   response.on('end', () => {
-    if (answer.chunkedEncoding) answer.addTrailers(pairedTrailers(response));
+    if (answer.chunkedEncoding) orDestroy(answer, () => answer.addTrailers(pairedTrailers(response)));
   });
   pipeline(response, answer, (error) => {
     account.end(error ? 'failed' : 'allowed', statusCode);
@@ -202,9 +227,18 @@ function giveBack(response: IncomingMessage, { answer, upgraded }: Forwarding, a
 function refuse(incoming: IncomingMessage, answer: ServerResponse, thrown: unknown): void {
   const { status, headers, body } = answerOf(thrown, incoming.headers.accept);
   // What is left of the request is not read, so nothing can follow it.
-  answer.writeHead(status, { ...headers, connection: 'close' });
+  answer.writeHead(status, STATUS_CODES[status] ?? '', { ...headers, connection: 'close' });
   answer.end(incoming.method === 'HEAD' ? undefined : body);
   incoming.resume();
+}
+
+/** Also what throws in a listener must end its own connection only. */
+function orDestroy(stream: { destroy(): unknown }, work: () => void): void {
+  try {
+    work();
+  } catch {
+    stream.destroy();
+  }
 }
 
 function brokenOff({ target }: Passage, cause: unknown): AppError {

@@ -87,7 +87,9 @@ function exchange({ near, headers, isWhole }: Asked, session: ClientHttp2Session
   const stream = session.request(onward(headers), { endStream: isWhole, waitForTrailers: !isWhole });
   let status: number | undefined;
   stream.on('headers', (informational) => {
-    if (!near.headersSent) near.additionalHeaders(withoutHops(informational));
+    orDestroy(near, () => {
+      if (!near.headersSent) near.additionalHeaders(withoutHops(informational));
+    });
   });
   stream.on('response', (response, flags) => {
     status = Number(response[':status']);
@@ -96,10 +98,12 @@ function exchange({ near, headers, isWhole }: Asked, session: ClientHttp2Session
       stream.close(constants.NGHTTP2_CANCEL);
       return;
     }
-    near.respond(withoutHops(response), { endStream: isAll, waitForTrailers: !isAll });
-    if (isAll) return;
-    passTrailers(stream, near);
-    pipeline(stream, near, () => undefined);
+    orDestroy(near, () => {
+      near.respond(withoutHops(response), { endStream: isAll, waitForTrailers: !isAll });
+      if (isAll) return;
+      passTrailers(stream, near);
+      pipeline(stream, near, () => undefined);
+    });
   });
   if (!isWhole) {
     passTrailers(near, stream);
@@ -132,7 +136,16 @@ function passTrailers(from: AnyStream, to: AnyStream): void {
   from.on('trailers', (received: IncomingHttpHeaders) => {
     trailers = withoutHops(received);
   });
-  to.on('wantTrailers', () => to.sendTrailers(trailers));
+  to.on('wantTrailers', () => orDestroy(to, () => to.sendTrailers(trailers)));
+}
+
+/** What throws in a listener, since a host said what cannot be said again, ends its own stream only. */
+function orDestroy(stream: AnyStream, work: () => void): void {
+  try {
+    work();
+  } catch (cause) {
+    stream.destroy(new AppError('egress_failed', 'The host did not answer as it should.', { cause }));
+  }
 }
 
 function refuse(near: ServerHttp2Stream, asked: IncomingHttpHeaders, thrown: unknown): void {

@@ -277,3 +277,40 @@ describe('a WebSocket', () => {
     expect(await text(socket)).toMatch(/^HTTP\/1.1 418 [\s\S]*no/);
   });
 });
+
+describe('a host that is hostile', () => {
+  it.each([
+    ['a status line with control characters', 'HTTP/1.1 200 O\x01K\r\nContent-Length: 0\r\n\r\n'],
+    ['a status that is none', 'HTTP/1.1 000 None\r\nContent-Length: 0\r\n\r\n'],
+    ['a status beyond all', 'HTTP/1.1 999 All\r\nContent-Length: 0\r\n\r\n'],
+    ['no HTTP', '\0\0\0\0'],
+    ['a header with control characters', 'HTTP/1.1 200 OK\r\nX-A: \x01\r\nContent-Length: 0\r\n\r\n'],
+    ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
+    [
+      'a switch of protocols that nobody asked for',
+      'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n',
+    ],
+    ['trailers that are none', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX A: \x01\r\n\r\n'],
+    ['a cut in its head', 'HTTP/1.1 200 O'],
+  ])('harms its own connection only: %s', async (_what, says) => {
+    const port = await world.serveTcp('a.test', (socket) => socket.once('data', () => socket.end(says, 'latin1')));
+    const well = await world.serveHttp('b.test', (_incoming, answer) => answer.end('well'));
+    await world.allow({ allow: [allow({ host: '*.test' })] });
+    const { socket } = world.open('a.test', port);
+    const asked = `GET / HTTP/1.1\r\nHost: a.test:${port}\r\nConnection: close\r\n\r\n`;
+    const told = await say(socket, asked).catch(() => '');
+    expect(told).toMatch(/^(HTTP\/1\.1 |$)/);
+    const { socket: other } = world.open('b.test', well);
+    expect(await ask(other, { headers: { host: `b.test:${well}` } })).toMatchObject({ status: 200, body: 'well' });
+  });
+});
+
+it('a program that sends requests ahead without end is cut', async () => {
+  const port = await world.serveTcp('a.test', () => undefined);
+  await world.allow({ allow: [allow({ host: 'a.test' })] });
+  const { socket } = world.open('a.test', port);
+  const closed = new Promise((resolve) => socket.once('close', resolve));
+  socket.resume();
+  socket.write(`GET / HTTP/1.1\r\nHost: a.test:${port}\r\n\r\n`.repeat(150));
+  await closed;
+});
