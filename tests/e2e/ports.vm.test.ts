@@ -2,13 +2,16 @@
 import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import type { Sandbox } from '@space/sdk';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { FakeEgress } from '@space/testkit';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { egressCases } from './egress-cases.ts';
 import { makeWorld, type World } from './world.ts';
 
+const egress = new FakeEgress();
 let world: World;
 let sandbox: Sandbox;
 beforeAll(async () => {
-  world = await makeWorld();
+  world = await makeWorld(undefined, {}, egress);
   sandbox = await world.create({ idle: { pauseAfterMs: null } });
   await sandbox.files.write('site/index.html', '<h1>hello</h1>');
   await sandbox.files.write('tcp.py', TCP_SERVER);
@@ -17,6 +20,8 @@ beforeAll(async () => {
   for (const port of [8000, 9002]) await listening(port);
 });
 afterAll(() => world[Symbol.asyncDispose]());
+
+describe('the way out', () => egressCases(() => ({ world, sandbox, egress })));
 
 async function listening(port: number): Promise<void> {
   const deadline = performance.now() + 60_000;

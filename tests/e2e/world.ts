@@ -1,6 +1,7 @@
 /** A whole platform on real microVMs, in a folder of its own; disposing it proves that nothing is left. */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { EgressPort } from '@space/core';
 import { type CreateOptions, Sandbox } from '@space/sdk';
 import { type Config, configFrom, mountsNaming, type Platform, processesNaming, startPlatform } from '@space/server';
 
@@ -11,10 +12,11 @@ export interface World extends AsyncDisposable {
   create(options?: CreateOptions): Promise<Sandbox>;
 }
 
-export async function makeWorld(vaultGib = 24, more: Partial<Config> = {}): Promise<World> {
+/** `egress`: a gateway that the test speaks for, in the place of the platform's. */
+export async function makeWorld(vaultGib = 24, more: Partial<Config> = {}, egress?: EgressPort): Promise<World> {
   const config = { ...testConfig(await mkdtemp('/var/tmp/space-e2e-'), vaultGib), ...more };
   await mkdir(archiveFolderOf(config.dataDir));
-  const platform = await startPlatform(config);
+  const platform = await startPlatform(config, undefined, egress);
   const connection = { baseUrl: platform.url, apiKey: await platform.createApiKey() };
   return {
     platform,

@@ -3,6 +3,7 @@
  * apart (`supervisor.ts`). Each part that was opened is closed again, in reverse, when a later one fails to open, and at the end.
  */
 import type { Control } from '@space/control';
+import type { EgressPort } from '@space/core';
 import { createGateway } from '@space/gateway';
 import { loadAssets } from '@space/guest-image';
 import { createLogger } from '@space/http';
@@ -31,21 +32,31 @@ export interface Platform {
   close(): Promise<void>;
 }
 
-/** `report` is told what is being done; the first start of a machine probes KVM, which takes up to ten seconds. */
+/**
+ * `report` is told what is being done; the first start of a machine probes KVM, which takes up to ten seconds. `egress` carries
+ * what leaves sandboxes in the place of the platform's own gateway.
+ */
 export async function startPlatform(
   config: Config,
   report: (step: string) => void = () => undefined,
+  egress?: EgressPort,
 ): Promise<Platform> {
   const closers = new Closers();
   try {
-    return await compose(config, report, closers);
+    return await compose(config, { report, egress, closers });
   } catch (error) {
     await closers.closeAll().catch(() => undefined);
     throw error;
   }
 }
 
-async function compose(config: Config, report: (step: string) => void, closers: Closers): Promise<Platform> {
+interface Composing {
+  readonly report: (step: string) => void;
+  readonly egress: EgressPort | undefined;
+  readonly closers: Closers;
+}
+
+async function compose(config: Config, { report, egress, closers }: Composing): Promise<Platform> {
   const logger = createLogger({ level: config.logLevel });
   const users = { ...(await findUsers()), node: ROOT };
   await makeDataFolder(config);
@@ -67,7 +78,7 @@ async function compose(config: Config, report: (step: string) => void, closers: 
   const gateway = closers.add(createGateway({ folder: gatewayFolderOf(config), ...config.gateway }), async (open) =>
     open.close(),
   );
-  const node = await openNode({ config, assets, helper, egress: gateway, report, onWarning, tracing });
+  const node = await openNode({ config, assets, helper, egress: egress ?? gateway, report, onWarning, tracing });
   let closeNode = leaveNode;
   closers.add(node, (open) => closeNode(open));
   const needed = node.neededBuilds();

@@ -21,6 +21,7 @@ use crate::contract::{AssumeIdentityReply, AssumeIdentityRequest};
 use crate::errno::{check, status};
 use crate::log;
 use crate::machine::clock_ns;
+use crate::trust;
 use crate::users::read_regular;
 
 const ENTROPY_MIN_BYTES: usize = 32;
@@ -72,6 +73,7 @@ impl Identity {
         let machine_id = keep_file(MACHINE_ID_FILE, &wanted.machine_id);
         keep_file(GENERATION_FILE, &wanted.generation.to_string());
         keep_file(SANDBOX_FILE, &wanted.sandbox_id);
+        trust::keep(&wanted.trust);
         Ok(AssumeIdentityReply {
             wall_clock_ns: clock_ns(libc::CLOCK_REALTIME),
             hostname,
@@ -110,6 +112,7 @@ fn validate(wanted: &AssumeIdentityRequest) -> Result<(), Status> {
             "sandbox_id: 1 to 128 printable ASCII characters",
         ),
         ((ENTROPY_MIN_BYTES..=ENTROPY_MAX_BYTES).contains(&wanted.entropy.len()), "entropy: 32 to 512 bytes"),
+        (trust::is_valid(&wanted.trust), "trust: PEM certificates, at most 64 KiB"),
         (i64::try_from(wanted.wall_clock_ns).is_ok_and(|ns| ns > 0), CLOCK_RULE),
     ];
     match rules.iter().find(|(holds, _)| !holds) {
@@ -188,14 +191,21 @@ fn keep_file(path: &str, line: &str) -> Option<String> {
     if let Some(now) = read() {
         return Some(now);
     }
-    let content = format!("{line}\n");
-    let written = replace_file(path, content.as_bytes())
-        .or_else(|_| clear_place(path).and_then(|()| replace_file(path, content.as_bytes())))
-        .or_else(|_| cover(path, content.as_bytes()));
-    if let Err(error) = written {
+    if let Err(error) = put_file(path, format!("{line}\n").as_bytes()) {
         log::error(&format!("{path}: {error}"));
     }
     read()
+}
+
+/// Makes the file hold the content, whatever guest root has put in its place.
+pub fn put_file(path: &str, content: &[u8]) -> io::Result<()> {
+    replace_file(path, content)
+        .or_else(|_| clear_place(path).and_then(|()| replace_file(path, content)))
+        .or_else(|_| cover(path, content))
+}
+
+pub fn read_or_empty(path: &Path, max_bytes: u64) -> Vec<u8> {
+    read_regular(path, max_bytes).unwrap_or_default()
 }
 
 /// A directory in the place of a file goes aside with all that is in it: it is the guest's.
@@ -277,13 +287,15 @@ mod tests {
             wall_clock_ns: 1,
             entropy: vec![1; 32].into(),
             fresh: false,
+            trust: [].as_slice().into(),
         };
         assert!(validate(&good).is_ok());
         assert!(validate(&AssumeIdentityRequest { hostname: "a\n127.0.0.1 b".into(), ..good.clone() }).is_err());
         assert!(validate(&AssumeIdentityRequest { machine_id: "X".repeat(32), ..good.clone() }).is_err());
         assert!(validate(&AssumeIdentityRequest { entropy: vec![1; 31].into(), ..good.clone() }).is_err());
         assert!(validate(&AssumeIdentityRequest { sandbox_id: "a b".into(), ..good.clone() }).is_err());
-        assert!(validate(&AssumeIdentityRequest { wall_clock_ns: u64::MAX, ..good }).is_err());
+        assert!(validate(&AssumeIdentityRequest { wall_clock_ns: u64::MAX, ..good.clone() }).is_err());
+        assert!(validate(&AssumeIdentityRequest { trust: b"no PEM".as_slice().into(), ..good }).is_err());
     }
 
     #[test]

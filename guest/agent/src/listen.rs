@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,36 +17,46 @@ use crate::identity::Identity;
 use crate::link;
 use crate::log;
 use crate::machine::Machine;
+use crate::outgoing::plan::Range;
+use crate::outgoing::{Outgoing, Redirected};
 use crate::processes::{Anchors, Processes};
 use crate::reaper::Reaper;
 use crate::server::Server;
 use crate::tunnels::Tunnels;
 
-pub const USAGE: &str = "usage: space-agent --listen DIR [--cgroup PATH] [--dry-identity]\n\n\
+pub const USAGE: &str = "usage: space-agent --listen DIR [--cgroup PATH] [--dry-identity] [--outgoing PORT --dns PORT]\n\n\
     As PID 1 it takes no options. Otherwise it serves the link on DIR/control and DIR/traffic; a new connection takes\n\
     the place of the one before.\n  \
     --cgroup PATH    a cgroup v2 directory to make the tree of user processes in; without it there is no freeze,\n                   \
     and signals reach only leaders\n  \
-    --dry-identity   leave clock, hostname and files of this machine as they are";
+    --dry-identity   leave clock, hostname and files of this machine as they are\n  \
+    --outgoing PORT  take connections to this port of any loopback address, where they go in the contract; the addresses\n                   \
+    of names are 127.18.0.0/15\n  \
+    --dns PORT       answer for names, at 127.0.0.1";
 
 pub struct Options {
     directory: PathBuf,
     cgroup: Option<PathBuf>,
     dry_identity: bool,
+    outgoing: Option<u16>,
+    dns: Option<u16>,
 }
 
 impl Options {
     pub fn parse(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
         let (mut directory, mut cgroup, mut dry_identity) = (None, None, false);
+        let (mut outgoing, mut dns) = (None, None);
         while let Some(argument) = arguments.next() {
             match argument.to_str()? {
                 "--listen" => directory = Some(arguments.next()?.into()),
                 "--cgroup" => cgroup = Some(arguments.next()?.into()),
                 "--dry-identity" => dry_identity = true,
+                "--outgoing" => outgoing = Some(arguments.next()?.to_str()?.parse().ok()?),
+                "--dns" => dns = Some(arguments.next()?.to_str()?.parse().ok()?),
                 _ => return None,
             }
         }
-        Some(Self { directory: directory?, cgroup, dry_identity })
+        Some(Self { directory: directory?, cgroup, dry_identity, outgoing, dns })
     }
 }
 
@@ -57,7 +68,11 @@ pub fn run(options: Options) -> io::Result<()> {
     crate::runtime()?.block_on(async {
         let reaper = Reaper::start()?;
         let cgroups = options.cgroup.as_deref().map(|root| Cgroups::create(root, false)).transpose()?.map(Arc::new);
-        let tunnels = Tunnels::new();
+        let mut outgoing = Outgoing::new(Range::LOOPBACK, Redirected::Not);
+        let any = |port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+        let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        outgoing.open(options.outgoing.map(any).as_slice(), options.dns.map(local).as_slice()).await;
+        let tunnels = Tunnels::new(outgoing);
         let processes = Processes::new(cgroups.clone(), reaper, Anchors::open()?);
         let server = Server::new(
             Machine::new(cgroups, Identity::new(options.dry_identity), tunnels.clone(), processes.clone()),

@@ -5,7 +5,7 @@
 //! host ══ port "control" ══ link ══ HTTP/2 ══╦══ machine    clock, entropy, names, freeze
 //! host ══ port "traffic" ══ link ══ HTTP/2 ══╬══ processes  start, output, exit codes, signals
 //!                                            ╠══ files      as the requesting user
-//!                                            ╚══ tunnels    connections to ports of the loopback
+//!                                            ╚══ tunnels    connections to ports of the loopback, and out of the guest
 //! ```
 //!
 //! One thread runs everything but file work. Invariants: idle, the agent has no timer and dirties no page; nothing that the
@@ -21,11 +21,14 @@ mod link;
 mod listen;
 mod log;
 mod machine;
+mod netlink;
+mod outgoing;
 mod port;
 mod pressure;
 mod processes;
 mod reaper;
 mod server;
+mod trust;
 mod tunnels;
 mod users;
 

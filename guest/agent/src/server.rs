@@ -21,14 +21,15 @@ use crate::contract::processes_server::ProcessesServer;
 use crate::contract::tunnels_server::TunnelsServer;
 use crate::files::Files;
 use crate::machine::Machine;
+use crate::outgoing::MAX_OUTGOING;
 use crate::processes::Processes;
 use crate::tunnels::{MAX_TUNNELS, Tunnels};
 
 const STREAM_WINDOW_BYTES: u32 = 64 << 10;
-/// Room for every tunnel to stand still with its window full, and for files beside them: whoever doesn't read holds up itself.
-pub const CONNECTION_WINDOW_BYTES: u32 = MAX_TUNNELS as u32 * STREAM_WINDOW_BYTES + (1 << 20);
+/// Room for every tunnel and every connection on its way out to stand still with its window full, and for files beside them: whoever doesn't read holds up itself.
+pub const CONNECTION_WINDOW_BYTES: u32 = (MAX_TUNNELS + MAX_OUTGOING) as u32 * STREAM_WINDOW_BYTES + (1 << 20);
 const SEND_BUFFER_BYTES: usize = 64 << 10;
-const MAX_STREAMS: u32 = 256;
+const MAX_STREAMS: u32 = 512;
 
 #[derive(Clone)]
 pub struct Server {

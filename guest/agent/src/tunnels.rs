@@ -1,4 +1,4 @@
-//! The Tunnels service: TCP connections between the guest's loopback and the host.
+//! The Tunnels service: TCP connections between the guest and the host, to the guest's loopback (Dial) and out of it (Carry).
 //!
 //! Each connection is one task, apart from the HTTP/2 connection that carries it: so that it ends at once when the machine
 //! takes a new identity, although nobody may be reading any more. Idle, it has no timer and wakes nobody. A buffer is there
@@ -20,8 +20,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::contract::dial_reply::{Connected, Part as Reply};
 use crate::contract::dial_request::Part;
-use crate::contract::{DialReply, DialRequest, End, tunnels_server};
+use crate::contract::{AcceptRequest, Accepted, DialReply, DialRequest, End, tunnels_server};
 use crate::errno;
+use crate::outgoing::{Outgoing, Waiting};
 
 /// The windows of HTTP/2 are sized for so many that all stand still (see `server.rs`).
 pub const MAX_TUNNELS: usize = 128;
@@ -38,22 +39,26 @@ pub struct Tunnels {
     room: Arc<Semaphore>,
     /// News to every tunnel that it is of the past.
     past: watch::Sender<()>,
+    outgoing: Outgoing,
 }
 
 impl Tunnels {
-    pub fn new() -> Self {
-        Self { room: Arc::new(Semaphore::new(MAX_TUNNELS)), past: watch::Sender::new(()) }
+    pub fn new(outgoing: Outgoing) -> Self {
+        Self { room: Arc::new(Semaphore::new(MAX_TUNNELS)), past: watch::Sender::new(()), outgoing }
     }
 
     /// Resets every connection: their other ends belong to another life.
     pub fn reset_all(&self) {
         self.past.send_replace(());
+        self.outgoing.reset_all();
     }
 }
 
 #[tonic::async_trait]
 impl tunnels_server::Tunnels for Tunnels {
     type DialStream = ReceiverStream<Result<DialReply, Status>>;
+    type AcceptStream = ReceiverStream<Result<Accepted, Status>>;
+    type CarryStream = Self::DialStream;
 
     async fn dial(&self, request: Request<Streaming<DialRequest>>) -> Result<Response<Self::DialStream>, Status> {
         let permit = self.room.clone().try_acquire_owned();
@@ -62,6 +67,26 @@ impl tunnels_server::Tunnels for Tunnels {
         let mut requests = request.into_inner();
         let port = first_port(requests.message().await?)?;
         let socket = connect(port).await?;
+        let (sender, replies) = mpsc::channel(QUEUED_REPLIES);
+        tokio::spawn(run(socket, requests, sender, past, permit));
+        Ok(Response::new(ReceiverStream::new(replies)))
+    }
+
+    async fn accept(&self, _: Request<AcceptRequest>) -> Result<Response<Self::AcceptStream>, Status> {
+        let (told, announcements) = mpsc::channel(QUEUED_REPLIES);
+        self.outgoing.accept(told);
+        Ok(Response::new(ReceiverStream::new(announcements)))
+    }
+
+    async fn carry(&self, request: Request<Streaming<DialRequest>>) -> Result<Response<Self::CarryStream>, Status> {
+        let past = self.past.subscribe();
+        let mut requests = request.into_inner();
+        let Some(DialRequest { part: Some(Part::Connection(connection)) }) = requests.message().await? else {
+            return Err(Status::invalid_argument("the first message is not the number of a connection"));
+        };
+        let Some(Waiting { socket, permit }) = self.outgoing.take(connection) else {
+            return Err(Status::not_found("no such connection waits"));
+        };
         let (sender, replies) = mpsc::channel(QUEUED_REPLIES);
         tokio::spawn(run(socket, requests, sender, past, permit));
         Ok(Response::new(ReceiverStream::new(replies)))

@@ -64,6 +64,8 @@ export class ActivityLog {
     const isRolling = track.rolling && (operation === null || operation === 'snapshot');
     if (!isRolling && (operation !== null || track.epoch !== epoch)) this.busy(id);
     track.epoch = epoch;
+    // A connection to the outside that is silent keeps nothing awake.
+    if (sample !== undefined && sample.outgoingBytes > 0) this.busy(id);
     this.#saw(id, { kind: 'sampled', cpuPercent: sample?.cpuPercent ?? null });
   }
 

@@ -2,7 +2,7 @@
  * What the control plane did since its process started, and what there is now, in Prometheus' text format. No tenant, no
  * sandbox and no name is in it: labels come from closed sets, so that their number is bounded.
  */
-import { OPERATIONS, type Operation, type PoolStatus, SETTLED_STATES } from '@space/core';
+import { OPERATIONS, type Operation, type PoolStatus, SETTLED_STATES, type WayOutStatus } from '@space/core';
 import type { ControlPorts } from './ports.ts';
 import type { Outcome } from './records.ts';
 
@@ -31,7 +31,10 @@ export class Metrics {
   }
 
   async render({ records, node }: Pick<ControlPorts, 'records' | 'node'>): Promise<string> {
-    const [sandboxes, { memory, vaults, pool }] = await Promise.all([records.countSandboxes(), node.capabilities()]);
+    const [sandboxes, { memory, vaults, pool, wayOut }] = await Promise.all([
+      records.countSandboxes(),
+      node.capabilities(),
+    ]);
     const { connections, idle, waiting } = records.load();
     const figures: Figure[] = [
       {
@@ -45,6 +48,7 @@ export class Metrics {
       { name: 'space_memory_promised_mib', help: 'Memory that microVMs may take.', values: [['', memory.promisedMib]] },
       { name: 'space_memory_total_mib', help: 'Memory that can be promised.', values: [['', memory.totalMib]] },
       ...poolFigures(pool),
+      ...wayOutFigures(wayOut),
       {
         name: 'space_vault_available_bytes',
         help: 'What can still be written to a vault.',
@@ -136,6 +140,35 @@ function poolFigures(pool: PoolStatus): Figure[] {
       type: 'counter',
       help: 'Members that were ended, since others wanted what they took or nobody wanted them any more.',
       values: [['', pool.givenUp]],
+    },
+  ];
+}
+
+function wayOutFigures({ open, carried, refused, failed, outBytes, inBytes }: WayOutStatus): Figure[] {
+  return [
+    {
+      name: 'space_egress_open_connections',
+      help: 'Connections that programs in sandboxes have opened to the outside.',
+      values: [['', open]],
+    },
+    {
+      name: 'space_egress_connections_total',
+      type: 'counter',
+      help: 'Those that have ended: carried to their end, refused by the gateway, or cut for any other reason.',
+      values: [
+        ['{outcome="carried"}', carried],
+        ['{outcome="refused"}', refused],
+        ['{outcome="failed"}', failed],
+      ],
+    },
+    {
+      name: 'space_egress_bytes_total',
+      type: 'counter',
+      help: 'Bytes that passed out of sandboxes and into them, since the node was started.',
+      values: [
+        ['{direction="out"}', outBytes],
+        ['{direction="in"}', inBytes],
+      ],
     },
   ];
 }

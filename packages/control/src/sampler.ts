@@ -19,6 +19,8 @@ export interface Sample {
   readonly cpuPercent: number;
   readonly memoryBytes: number;
   readonly diskBytes: number;
+  /** Since the sample before, over connections that its programs opened to the outside. */
+  readonly outgoingBytes: number;
 }
 
 interface Reading extends LifeUsage {
@@ -57,7 +59,10 @@ export class Sampler {
   async metrics({ id, settled }: RecordedSandbox): Promise<SandboxMetrics> {
     const track = this.#tracks.get(id);
     const now = settled === 'running' ? await this.#read(id) : null;
-    const history = (track?.history ?? []).map((sample) => ({ ...sample, at: sample.at.toISOString() }));
+    const history = (track?.history ?? []).map(({ outgoingBytes: _, at, ...sample }) => ({
+      ...sample,
+      at: at.toISOString(),
+    }));
     if (now === null) return { now: null, history };
     const { memoryBytes, diskBytes } = now;
     const at = new Date(this.#ports.clock.now()).toISOString();
@@ -76,7 +81,13 @@ export class Sampler {
     const percent = reading === null ? null : cpuPercent(before, reading);
     if (reading === null || percent === null) return null;
     const { memoryBytes, diskBytes } = reading;
-    const sample = { at: new Date(this.#ports.clock.now()), cpuPercent: percent, memoryBytes, diskBytes };
+    const sample = {
+      at: new Date(this.#ports.clock.now()),
+      cpuPercent: percent,
+      memoryBytes,
+      diskBytes,
+      outgoingBytes: grown(before?.outgoingBytes ?? 0, reading.outgoingBytes),
+    };
     track.history.push(sample);
     if (track.history.length > MAX_SAMPLES) track.history.shift();
     return sample;
@@ -93,4 +104,9 @@ function cpuPercent(before: Reading | null, now: Reading): number | null {
   if (before === null || before.lifeId !== now.lifeId || now.takenMs <= before.takenMs) return null;
   const percent = (100 * (now.cpuMs - before.cpuMs)) / (now.takenMs - before.takenMs);
   return Math.round(percent * 10) / 10;
+}
+
+/** The count begins anew when the node does. */
+function grown(before: number, now: number): number {
+  return now >= before ? now - before : now;
 }

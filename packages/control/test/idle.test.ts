@@ -149,6 +149,18 @@ describe('an idle sandbox', () => {
     server.close();
   });
 
+  it('is not paused while bytes pass to the outside, and is when such a connection is silent', async () => {
+    const idle = new Idle();
+    const id = await idle.make();
+    for (let i = 0; i < 6; i++) {
+      idle.node.traffic(id, 1);
+      await idle.rounds(1);
+    }
+    expect(await idle.status(id)).toBe('running');
+    await idle.rounds(3);
+    expect(await idle.status(id)).toBe('paused');
+  });
+
   it('is not paused while it works, or while what it takes is not known', async () => {
     const idle = new Idle();
     const id = await idle.make();

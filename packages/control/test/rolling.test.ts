@@ -239,7 +239,7 @@ describe('a schedule', () => {
       world.node.write(id, QUIET_MEMORY_BYTES);
       await world.pass(10_000);
       for (const one of await world.records.allSandboxes()) {
-        world.activity.sampled(one, { at: new Date(), cpuPercent: 3, memoryBytes: 0, diskBytes: 0 });
+        world.activity.sampled(one, { at: new Date(), cpuPercent: 3, memoryBytes: 0, diskBytes: 0, outgoingBytes: 0 });
       }
     }
     expect((await world.causes(id)).length).toBeGreaterThan(1);

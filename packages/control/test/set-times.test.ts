@@ -147,7 +147,7 @@ class Clockwork extends World {
     const sandbox = await this.records.findSandbox(id);
     if (sandbox === null) throw new Error('it is gone');
     const { activity } = this.#process;
-    const sample = { at: new Date(), cpuPercent: 0, memoryBytes: 0, diskBytes: 0 };
+    const sample = { at: new Date(), cpuPercent: 0, memoryBytes: 0, diskBytes: 0, outgoingBytes: 0 };
     activity.sampled(sandbox, sample);
     this.pass(1);
     activity.sampled(sandbox, sample);

@@ -27,6 +27,7 @@ import { ReadySnapshots, type TemplateSource } from './ready.ts';
 import { recoverLives } from './recover.ts';
 import { SpaceWatch } from './space-watch.ts';
 import type { LifeMachinery } from './start-life.ts';
+import { WayOut } from './way-out.ts';
 
 export type { TemplateSource } from './ready.ts';
 
@@ -101,12 +102,14 @@ export function createNode(options: NodeOptions): Node {
     },
   };
   const pool: Pool = new Pool(machinery, options.pool);
+  const wayOut = new WayOut(options.egress);
   const ready = new ReadySnapshots(machinery, options.templates, (one) => pool.know(one));
 
   const state: NodeState = {
     ledger,
     machinery,
     pool,
+    wayOut,
     lives,
     admit(sandboxId, life) {
       lives.set(sandboxId, life);
@@ -160,6 +163,7 @@ export function createNode(options: NodeOptions): Node {
         limits: options.limits,
         memory: { totalMib: machinery.budget.totalMib, promisedMib: machinery.budget.promisedMib },
         pool: pool.status(),
+        wayOut: wayOut.status(),
         vaults: await Promise.all(
           options.vaults.map(async (vault) => ({
             name: vault.name,
@@ -178,7 +182,9 @@ export function createNode(options: NodeOptions): Node {
       );
       for (const life of recovered) {
         const owner = owners.get(life.lifeId);
-        if (owner !== undefined) state.admit(owner, life);
+        if (owner === undefined) continue;
+        state.admit(owner, life);
+        wayOut.serve(owner, life);
       }
       for (const vault of options.vaults) await ready.load(vault);
     },

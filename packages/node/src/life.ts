@@ -20,6 +20,11 @@ export class Life {
   readonly lifeId: LifeId;
   readonly vault: Vault;
   readonly vm: Vm;
+  /** Aborts when it is over, or let go of, with the reason. */
+  readonly gone: AbortSignal;
+  /** What connections that its programs opened to the outside have carried. */
+  outgoingBytes = 0;
+  readonly #gone = new AbortController();
   readonly #connect: ConnectGuest;
   #channel: Promise<Guest> | null = null;
   #endReason: string | null = null;
@@ -34,6 +39,8 @@ export class Life {
     this.vault = vault;
     this.vm = vm;
     this.#connect = connect;
+    this.gone = this.#gone.signal;
+    void vm.ended.then(({ detail }) => this.#leave(`the microVM ended: ${detail}`));
   }
 
   /** Whether the end of the VM is our doing. */
@@ -83,7 +90,7 @@ export class Life {
   async usage(): Promise<LifeUsage | null> {
     try {
       const [usage, diskBytes] = await Promise.all([this.vm.usage(), this.vault.diskBytes(this.lifeId)]);
-      return { ...usage, lifeId: this.lifeId, diskBytes };
+      return { ...usage, lifeId: this.lifeId, diskBytes, outgoingBytes: this.outgoingBytes };
     } catch (thrown) {
       const error = await this.explain(thrown);
       if (this.#endReason !== null || error.code === 'vm_lost') return null;
@@ -128,6 +135,7 @@ export class Life {
   /** Ends the VM for a stated reason and frees its files. Idempotent. */
   async end(reason: string): Promise<void> {
     this.#endReason ??= reason;
+    this.#leave(reason);
     const channel = this.#channel;
     await this.vm.kill();
     if (channel !== null) await channel.then((guest) => guest.close()).catch(() => undefined);
@@ -136,10 +144,15 @@ export class Life {
 
   /** Lets go of the VM, which runs on. */
   async release(): Promise<void> {
+    this.#leave('the node is being closed');
     const channel = this.#channel;
     this.#channel = null;
     if (channel !== null) await channel.then((guest) => guest.close()).catch(() => undefined);
     await this.vm.release();
+  }
+
+  #leave(reason: string): void {
+    if (!this.gone.aborted) this.#gone.abort(new AppError('link_lost', `The connection ended: ${reason}.`));
   }
 
   /** The error that a user should see for one that came out of the channel: what became of the VM explains it best. */

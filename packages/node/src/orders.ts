@@ -24,11 +24,13 @@ import type { Held, Ledger } from './ledger.ts';
 import type { Life } from './life.ts';
 import type { Pool } from './pool.ts';
 import { deleteFiles, endLife, type LifeMachinery, type LifePlan, prepareLife } from './start-life.ts';
+import type { WayOut } from './way-out.ts';
 
 export interface NodeState {
   readonly ledger: Ledger;
   readonly machinery: LifeMachinery;
   readonly pool: Pool;
+  readonly wayOut: WayOut;
   /** The running life of each sandbox that has one. */
   readonly lives: Map<SandboxId, Life>;
   /** Makes a life the sandbox's own and watches for its end. */
@@ -163,6 +165,8 @@ async function switchTo(
     else await ledger.write(vault, { ...before, epoch: record.epoch });
     throw error;
   }
+  // Its programs run by now; what they have opened meanwhile waits in the guest.
+  state.wayOut.serve(record.sandboxId, prepared.life);
   if (oldLife !== undefined) await endLife(machinery, oldLife, 'the sandbox was rewound');
   else if (before?.life) await deleteFiles(vault, before.life);
   return started;

@@ -59,7 +59,12 @@ export interface LifePlan {
   readonly size: Size;
   readonly from: SnapshotId | Exclude<LifeSource, { kind: 'point' }>;
   /** `isFresh`: it comes from a ready snapshot, which nobody has owned. */
-  readonly identity: { readonly sandboxId: SandboxId; readonly generation: number; readonly isFresh?: boolean };
+  readonly identity: {
+    readonly sandboxId: SandboxId;
+    readonly generation: number;
+    readonly isFresh?: boolean;
+    readonly trust?: string;
+  };
   readonly check: () => void;
   /** When the order came, on the monotonic clock; left out: now. */
   readonly since?: number;
@@ -223,5 +228,6 @@ function identityOf(of: LifePlan['identity'], lifeId: LifeId, chance: Chance): G
     machineId: createHash('sha256').update(`machine-id:${of.sandboxId}`).digest('hex').slice(0, 32),
     entropy: chance.bytes(64),
     isFresh: of.isFresh === true,
+    ...(of.trust === undefined ? {} : { trust: of.trust }),
   };
 }

@@ -52,6 +52,7 @@ export interface World extends AsyncDisposable {
   vault: FakeVault;
   readonly faults: Faults;
   readonly runtime: FakeRuntime;
+  readonly egress: FakeEgress;
   readonly chance: Chance;
   epoch(): number;
   /** The ready snapshot of template `base`, built where it is missing. */
@@ -95,6 +96,7 @@ export async function makeWorld(
   const folder = await mkdtemp(join(existsSync(IN_MEMORY) ? IN_MEMORY : tmpdir(), 'space-node-'));
   const image = join(folder, 'base.img');
   await writeFile(image, '{}');
+  const egress = new FakeEgress();
   const faults = new Faults();
   const archive = new FakeArchive(faults);
   const chance = seededChance(7);
@@ -112,7 +114,7 @@ export async function makeWorld(
     const node = createNode({
       runtime: new FakeRuntime(memory, faults, runtime.alive, { vmmBuild }, earlier),
       connectGuest: connectFakeGuest,
-      egress: new FakeEgress(),
+      egress,
       vaults: [fakeVault],
       templates: [{ name: 'base', diskPath: image, digest: imageDigest }],
       clock: realClock(),
@@ -150,6 +152,7 @@ export async function makeWorld(
     neededBuilds: () => present?.neededBuilds() ?? null,
     faults,
     runtime,
+    egress,
     chance,
     epoch: () => ++epoch,
     ready: () => world.node.ensureReady(vault, 'base', size),

@@ -1,5 +1,11 @@
 /** The far end of what leaves sandboxes, for tests: a pair of connected ends in memory, and a gateway that a test speaks for. */
-import { AppError, type EgressConnection, type EgressPort, type PortConnection } from '@space/core';
+import {
+  AppError,
+  type EgressConnection,
+  type EgressPort,
+  type OutgoingConnection,
+  type PortConnection,
+} from '@space/core';
 
 /** Two ends of one connection: what is written to one comes out of the other. A write returns when it has been read. */
 export function portPair(): readonly [PortConnection, PortConnection] {
@@ -93,4 +99,41 @@ export class FakeEgress implements EgressPort {
     this.asked.push(connection);
     await this.handle(guest, connection, signal);
   }
+}
+
+/** The programs of a fake VM that open connections to somewhere else. */
+export class FakeOutgoing {
+  readonly #waiting: OutgoingConnection[] = [];
+  #wake = (): void => undefined;
+
+  /** As a program in the guest; returns its end. */
+  dial(host: string, port: number): PortConnection {
+    const [program, guest] = portPair();
+    const open = async (signal?: AbortSignal) => {
+      signal?.addEventListener('abort', () => guest.reset());
+      return guest;
+    };
+    this.#waiting.push({ host, port, open });
+    this.#wake();
+    return program;
+  }
+
+  /** The next that nobody has taken; throws what the channel is lost for, and the signal's reason. */
+  async next(lost: Promise<AppError>, signal?: AbortSignal): Promise<OutgoingConnection> {
+    const ends = [lost, new Promise<unknown>((resolve) => onAbort(signal, () => resolve(signal?.reason)))];
+    for (;;) {
+      const next = this.#waiting.shift();
+      if (next !== undefined) return next;
+      const news = new Promise<undefined>((resolve) => {
+        this.#wake = () => resolve(undefined);
+      });
+      const ended = await Promise.race([news, ...ends]);
+      if (ended !== undefined) throw ended;
+    }
+  }
+}
+
+function onAbort(signal: AbortSignal | undefined, listener: () => void): void {
+  if (signal?.aborted) listener();
+  else signal?.addEventListener('abort', listener, { once: true });
 }

@@ -63,6 +63,7 @@ class FakeGuest implements Guest {
     const state = await this.#call('assumeIdentity');
     state.identity = { sandboxId, generation, hostname, machineId };
     if (isFresh) state.ended = {};
+    this.#vm.trust = identity.trust;
     return { hasMachineId: true };
   }
 
@@ -183,6 +184,14 @@ class FakeGuest implements Guest {
   async openPort(port: number, signal?: AbortSignal) {
     await this.#call('openPort');
     return this.#ports.open(port, signal);
+  }
+
+  async *outgoing(signal?: AbortSignal) {
+    const lost = this.closed.then((reason) => new AppError('link_lost', reason));
+    for (;;) {
+      const next = await this.#vm.outgoing.next(lost, signal);
+      yield next;
+    }
   }
 
   async close(): Promise<void> {

@@ -74,6 +74,7 @@ interface FakeLife {
   readonly ports: FakePorts;
   /** Processor time that it has taken. */
   cpuMs: number;
+  outgoingBytes: number;
   /** Rewritten since its last point. */
   changed: Changed;
   /** Its vCPUs stand still, since its vault is nearly full. */
@@ -155,6 +156,11 @@ export class FakeNode implements NodePort {
   }
 
   /** Lets its life take processor time. */
+  /** As bytes that pass over a connection that its programs opened. */
+  traffic(sandboxId: SandboxId, bytes: number): void {
+    this.#life(sandboxId).outgoingBytes += bytes;
+  }
+
   work(sandboxId: SandboxId, cpuMs: number): void {
     this.#life(sandboxId).cpuMs += cpuMs;
   }
@@ -211,6 +217,7 @@ export class FakeNode implements NodePort {
       limits: SIZE_LIMITS,
       memory: { totalMib: this.memoryMib, promisedMib: this.#promisedMib() },
       pool: NO_POOL,
+      wayOut: { open: 0, carried: 0, refused: 0, failed: 0, outBytes: 0, inBytes: 0 },
       vaults: [{ name: 'default', totalBytes: 2 ** 33, availableBytes: this.availableBytes, encrypted: false }],
       archives: [FAKE_ARCHIVES],
     };
@@ -393,7 +400,13 @@ export class FakeNode implements NodePort {
     await this.faults.at('usage');
     const life = this.#sandboxes.get(sandboxId)?.life ?? null;
     if (life === null) return null;
-    return { lifeId: life.lifeId, cpuMs: life.cpuMs, memoryBytes: 2 ** 26, diskBytes: 2 ** 20 };
+    return {
+      lifeId: life.lifeId,
+      cpuMs: life.cpuMs,
+      memoryBytes: 2 ** 26,
+      diskBytes: 2 ** 20,
+      outgoingBytes: life.outgoingBytes,
+    };
   }
 
   async console(sandboxId: SandboxId): Promise<string | null> {
@@ -554,6 +567,7 @@ export class FakeNode implements NodePort {
       processes: new FakeProcesses(guest, this.#programs),
       ports: new FakePorts(),
       cpuMs: 0,
+      outgoingBytes: 0,
       changed: UNCHANGED,
       halted: false,
     };

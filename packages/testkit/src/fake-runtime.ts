@@ -20,6 +20,7 @@ import {
   type VmSpec,
   type VmUsage,
 } from '@space/core';
+import { FakeOutgoing } from './fake-egress.ts';
 import { emptyMachine, type MachineState } from './fake-machine.ts';
 import { type FakeStorage, REAL_FOLDERS } from './fake-storage.ts';
 import { Faults } from './faults.ts';
@@ -108,6 +109,9 @@ export class FakeVm implements Vm {
   starved = false;
   /** To its disk so far. */
   writtenBytes = 0;
+  readonly outgoing = new FakeOutgoing();
+  /** What its agent was told to trust last. */
+  trust: string | undefined;
   /** RAM. */
   readonly state: MachineState;
   readonly #runtime: FakeRuntime;

@@ -1,7 +1,7 @@
 //! PID 1: from the initramfs to a served port.
 //!
 //! ```text
-//! mounts ─► modules ─► root disk ─► switch root ─► cgroups, names, loopback ─► ports ─► serve
+//! mounts ─► modules ─► root disk ─► switch root ─► cgroups, names, network ─► ports ─► serve
 //! ```
 //!
 //! Invariant: it ends in serving, or in a message on the console and power off; never in silence.
@@ -9,6 +9,7 @@
 mod disk;
 mod modules;
 mod mounts;
+mod network;
 mod system;
 
 use std::convert::Infallible;
@@ -23,6 +24,8 @@ use crate::identity::Identity;
 use crate::link;
 use crate::log;
 use crate::machine::Machine;
+use crate::outgoing::plan::{CONNECTIONS_PORT, DNS_PORT, OWN4, OWN6, Range};
+use crate::outgoing::{Outgoing, Redirected};
 use crate::port::{self, Port};
 use crate::pressure;
 use crate::processes::{Anchors, Processes};
@@ -65,7 +68,10 @@ async fn serve(control: &Path, traffic: &Path) -> io::Result<()> {
     let reaper = Reaper::start()?;
     let cgroups = Arc::new(Cgroups::create(Path::new(mounts::CGROUP), true)?);
     tokio::spawn(pressure::relieve(cgroups.clone()));
-    let tunnels = Tunnels::new();
+    let mut outgoing = Outgoing::new(Range::GUEST, Redirected::ByTheKernel);
+    let own = |port: u16| [(OWN4, port).into(), (OWN6, port).into()];
+    outgoing.open(&own(CONNECTIONS_PORT), &own(DNS_PORT)).await;
+    let tunnels = Tunnels::new(outgoing);
     let processes = Processes::new(Some(cgroups.clone()), reaper, Anchors::open()?);
     let server = Server::new(
         Machine::new(Some(cgroups), Identity::new(false), tunnels.clone(), processes.clone()),

@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use super::network;
 use crate::errno::check;
 use crate::log;
 
@@ -18,13 +19,14 @@ const CONSOLE_DRAIN: Duration = Duration::from_millis(200);
 type Step = fn() -> io::Result<()>;
 
 pub fn prepare() {
-    let steps: [(&str, Step); 7] = [
+    let steps: [(&str, Step); 8] = [
         ("oom_score_adj", || fs::write("/proc/self/oom_score_adj", "-1000")),
         ("lock memory", lock_memory),
         ("descriptor limit", raise_descriptor_limit),
         ("directories", make_directories),
         ("hostname", set_hostname),
         ("loopback", bring_up_loopback),
+        ("network", network::set_up),
         // Groups of processes have cgroups; with this, no key or stray signal restarts the machine.
         ("ctrl-alt-del", || check(unsafe { libc::reboot(libc::RB_DISABLE_CAD) }).map(drop)),
     ];

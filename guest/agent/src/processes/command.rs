@@ -6,6 +6,7 @@ use std::ffi::CString;
 use tonic::Status;
 
 use crate::contract::{Pty, StartRequest};
+use crate::trust;
 use crate::users::User;
 
 const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -80,6 +81,9 @@ fn environment(request: &StartRequest, user: &User) -> Result<BTreeMap<Vec<u8>, 
         (b"SHELL".to_vec(), user.shell.clone()),
         (b"USER".to_vec(), user.name.clone()),
     ]);
+    for (key, value) in trust::variables() {
+        env.insert(key.as_bytes().to_vec(), value.as_bytes().to_vec());
+    }
     if let Some(pty) = &request.pty {
         let term = if pty.term.is_empty() { DEFAULT_TERM } else { &pty.term };
         env.insert(b"TERM".to_vec(), term.as_bytes().to_vec());

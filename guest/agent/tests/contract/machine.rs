@@ -20,6 +20,7 @@ pub fn identity() -> AssumeIdentityRequest {
         wall_clock_ns: 1_700_000_000_000_000_000,
         entropy: vec![3; 64].into(),
         fresh: false,
+        trust: b""[..].into(),
     }
 }
 

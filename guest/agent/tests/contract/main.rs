@@ -7,6 +7,7 @@ mod host;
 mod input;
 mod link;
 mod machine;
+mod outgoing;
 mod processes;
 mod spawning;
 mod tunnels;

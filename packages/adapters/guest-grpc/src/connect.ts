@@ -10,6 +10,7 @@ import { Fate, type VmEnded } from './fate.ts';
 import { fileCalls } from './file-calls.ts';
 import { DEFAULT_LIMITS, type Limits } from './limits.ts';
 import * as machine from './machine.ts';
+import { outgoing } from './outgoing.ts';
 import * as processes from './processes.ts';
 import { openPort } from './tunnel.ts';
 
@@ -56,6 +57,7 @@ export async function connectGuest(connect: ConnectPort, options: ConnectOptions
     signalProcess: (processId, signal, target) => processes.signalProcess(control, processId, signal, target),
     processes: (options) => processes.processes(control, options),
     ...fileCalls(traffic),
+    outgoing: (signal) => outgoing(channel, traffic, signal),
     openPort: async (port, signal) => openPort(await traffic(), port, signal),
     closed: ports.fate.settled.then((reason) => reason.message),
     close: async () => ports.close(),

@@ -49,7 +49,17 @@ const COMMON: Readonly<Record<StatusName, ErrorCode>> = {
   UNAUTHENTICATED: 'internal',
 };
 
-export type CallKind = 'machine' | 'identity' | 'start' | 'running' | 'attach' | 'process' | 'input' | 'file' | 'dial';
+export type CallKind =
+  | 'machine'
+  | 'identity'
+  | 'start'
+  | 'running'
+  | 'attach'
+  | 'process'
+  | 'input'
+  | 'file'
+  | 'dial'
+  | 'accept';
 
 const SPECIAL: Readonly<Record<CallKind, Partial<Record<StatusName, ErrorCode>>>> = {
   machine: {},
@@ -88,6 +98,7 @@ const SPECIAL: Readonly<Record<CallKind, Partial<Record<StatusName, ErrorCode>>>
     NOT_FOUND: 'port_refused',
     RESOURCE_EXHAUSTED: 'port_busy',
   },
+  accept: {},
   file: {
     NOT_FOUND: 'file_not_found',
     PERMISSION_DENIED: 'file_denied',

@@ -70,14 +70,21 @@ async function sendIdentity(
   identity: GuestIdentity,
 ): Promise<AssumeIdentityReply> {
   const { sandboxId, lifeId, hostname, machineId, entropy, isFresh: fresh } = identity;
+  const trust = Buffer.from(pemOf(identity.trust ?? ''));
   const generation = wireNumber('The generation', identity.generation);
   const options = { kind: 'identity', limitMs: limits.replyMs, repeatable: true } as const;
   return callOnce(channel, options, (signal) => {
     // Read at the last moment: the wait for an earlier try is no part of it.
     const wallClockNs = nanoseconds(clock);
-    const request = { sandboxId, lifeId, generation, hostname, machineId, wallClockNs, entropy, fresh };
+    const request = { sandboxId, lifeId, generation, hostname, machineId, wallClockNs, entropy, fresh, trust };
     return channel.unary(Machine.method.assumeIdentity, request, signal);
   });
+}
+
+/** As the agent takes it, however whoever wrote it ends lines. */
+function pemOf(text: string): string {
+  const lines = text.replaceAll('\r\n', '\n').trim();
+  return lines === '' ? '' : `${lines}\n`;
 }
 
 function identityMismatch(identity: GuestIdentity, reply: AssumeIdentityReply): string | undefined {

@@ -1,4 +1,5 @@
-/** A tunnel: one TCP connection to a port of the guest, as one call to the agent. */
+/** A tunnel: one TCP connection, to a port of the guest or out of it, as one call to the agent. */
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { AppError, type PortConnection } from '@space/core';
 import { type DialReply, type DialReplySchema, type DialRequestSchema, Tunnels } from '@space/guest-proto';
 import { Call } from './call.ts';
@@ -11,9 +12,24 @@ const PART_BYTES = 32 * 1024;
 
 type Dialled = Exchange<typeof DialRequestSchema, typeof DialReplySchema>;
 
-export async function openPort(
-  { channel, limits }: { readonly channel: Channel; readonly limits: Limits },
-  port: number,
+interface Traffic {
+  readonly channel: Channel;
+  readonly limits: Limits;
+}
+
+export function openPort(traffic: Traffic, port: number, signal?: AbortSignal): Promise<PortConnection> {
+  return open(traffic, Tunnels.method.dial, { case: 'port', value: port }, signal);
+}
+
+/** Takes over a connection that the agent has told of. */
+export function carry(traffic: Traffic, connection: bigint, signal?: AbortSignal): Promise<PortConnection> {
+  return open(traffic, Tunnels.method.carry, { case: 'connection', value: connection }, signal);
+}
+
+async function open(
+  { channel, limits }: Traffic,
+  method: typeof Tunnels.method.dial | typeof Tunnels.method.carry,
+  part: NonNullable<MessageInitShape<typeof DialRequestSchema>['part']>,
   signal?: AbortSignal,
 ): Promise<PortConnection> {
   const call = new Call(channel, signal);
@@ -21,8 +37,8 @@ export async function openPort(
     // A request that reached the agent twice would be two connections.
     await call.ready();
     call.expectWithin(limits.dialMs);
-    const exchange = channel.exchange(Tunnels.method.dial, call.signal);
-    await exchange.send({ part: { case: 'port', value: port } });
+    const exchange = channel.exchange(method, call.signal);
+    await exchange.send({ part });
     const replies = exchange.replies();
     const first = await replies.next();
     if (first.done || first.value.part.case !== 'connected')

@@ -43,9 +43,24 @@ export interface Guest extends GuestFiles {
    */
   openPort(port: number, signal?: AbortSignal): Promise<PortConnection>;
 
+  /**
+   * The connections that programs in the guest open to somewhere else, in their order, for as long as the channel holds. Who asks
+   * again takes the place of who asked before; what is not opened is reset at the end. Throws `snapshot_unfit` for an agent that
+   * knows of none.
+   */
+  outgoing(signal?: AbortSignal): AsyncIterable<OutgoingConnection>;
+
   /** Settles when the channel is gone, with the reason. Never rejects. */
   readonly closed: Promise<string>;
   close(): Promise<void>;
+}
+
+export interface OutgoingConnection {
+  /** As the program named it: a name in lower case, or the literal of an address. */
+  readonly host: string;
+  readonly port: number;
+  /** Takes it over, once; what is not opened waits. The signal resets it at any time. */
+  open(signal?: AbortSignal): Promise<PortConnection>;
 }
 
 export interface GuestIdentity {

@@ -252,6 +252,8 @@ export interface LifeUsage extends VmUsage {
   readonly lifeId: LifeId;
   /** Allocated to the life's disk. What it shares with points and forks counts in each. */
   readonly diskBytes: number;
+  /** Both ways, over all connections that its programs opened to the outside; since the node has known the life. */
+  readonly outgoingBytes: number;
 }
 
 export interface LifeEnd {
@@ -278,6 +280,7 @@ export interface NodeCapabilities {
   readonly limits: SizeLimits;
   readonly memory: { readonly totalMib: number; readonly promisedMib: number };
   readonly pool: PoolStatus;
+  readonly wayOut: WayOutStatus;
   readonly vaults: readonly {
     readonly name: string;
     readonly totalBytes: number;
@@ -286,6 +289,18 @@ export interface NodeCapabilities {
   }[];
   /** Names of the places that archives go to and come from. */
   readonly archives: readonly string[];
+}
+
+/** Connections that programs in sandboxes opened to the outside. Counts are since the node was started. */
+export interface WayOutStatus {
+  readonly open: number;
+  /** To their end; refused by the gateway; and cut, for any other reason. */
+  readonly carried: number;
+  readonly refused: number;
+  readonly failed: number;
+  /** Out of sandboxes, and into them. */
+  readonly outBytes: number;
+  readonly inBytes: number;
 }
 
 /** MicroVMs that wait for a create to take them. Counts are since the node was started. */

@@ -33,7 +33,12 @@ pub struct Agent {
 
 impl Agent {
     pub async fn start() -> Self {
-        Self::start_with(None).await
+        Self::start_with(None, &[]).await
+    }
+
+    /// With a way out: `port` for connections, and answers for names at `dns`.
+    pub async fn start_with_way_out(port: u16, dns: u16) -> Self {
+        Self::start_with(None, &["--outgoing", &port.to_string(), "--dns", &dns.to_string()]).await
     }
 
     /// With a cgroup tree of its own, where the machine has cgroup v2. None, and a line that says so, where it hasn't.
@@ -45,7 +50,7 @@ impl Agent {
             .map(|root| root.join(format!("space-agent-test-{}-{}", std::process::id(), number())))
             .filter(|cgroup| std::fs::create_dir(cgroup).is_ok());
         match made {
-            Some(cgroup) => Some(Self::start_with(Some(cgroup)).await),
+            Some(cgroup) => Some(Self::start_with(Some(cgroup), &[]).await),
             None => {
                 eprintln!("SKIPPED: no writable cgroup v2 on this machine");
                 None
@@ -53,11 +58,11 @@ impl Agent {
         }
     }
 
-    async fn start_with(cgroup: Option<PathBuf>) -> Self {
+    async fn start_with(cgroup: Option<PathBuf>, more: &[&str]) -> Self {
         let directory = std::env::temp_dir().join(format!("space-agent-test-{}-{}", std::process::id(), number()));
         std::fs::create_dir_all(&directory).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_space-agent"));
-        command.arg("--listen").arg(&directory).arg("--dry-identity").stderr(Stdio::null());
+        command.arg("--listen").arg(&directory).arg("--dry-identity").args(more).stderr(Stdio::null());
         if let Some(cgroup) = &cgroup {
             command.arg("--cgroup").arg(cgroup);
         }

@@ -10,7 +10,51 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file space/guest/v1/tunnels.proto.
  */
 export const file_space_guest_v1_tunnels: GenFile = /*@__PURE__*/
-  fileDesc("ChxzcGFjZS9ndWVzdC92MS90dW5uZWxzLnByb3RvEg5zcGFjZS5ndWVzdC52MSJZCgtEaWFsUmVxdWVzdBIOCgRwb3J0GAEgASgNSAASDgoEZGF0YRgCIAEoDEgAEiIKA2VuZBgDIAEoCzITLnNwYWNlLmd1ZXN0LnYxLkVuZEgAQgYKBHBhcnQijgEKCURpYWxSZXBseRI4Cgljb25uZWN0ZWQYASABKAsyIy5zcGFjZS5ndWVzdC52MS5EaWFsUmVwbHkuQ29ubmVjdGVkSAASDgoEZGF0YRgCIAEoDEgAEiIKA2VuZBgDIAEoCzITLnNwYWNlLmd1ZXN0LnYxLkVuZEgAGgsKCUNvbm5lY3RlZEIGCgRwYXJ0IgUKA0VuZDJNCgdUdW5uZWxzEkIKBERpYWwSGy5zcGFjZS5ndWVzdC52MS5EaWFsUmVxdWVzdBoZLnNwYWNlLmd1ZXN0LnYxLkRpYWxSZXBseSgBMAFiBnByb3RvMw");
+  fileDesc("ChxzcGFjZS9ndWVzdC92MS90dW5uZWxzLnByb3RvEg5zcGFjZS5ndWVzdC52MSIPCg1BY2NlcHRSZXF1ZXN0IjoKCEFjY2VwdGVkEhIKCmNvbm5lY3Rpb24YASABKAQSDAoEaG9zdBgCIAEoCRIMCgRwb3J0GAMgASgNIm8KC0RpYWxSZXF1ZXN0Eg4KBHBvcnQYASABKA1IABIUCgpjb25uZWN0aW9uGAQgASgESAASDgoEZGF0YRgCIAEoDEgAEiIKA2VuZBgDIAEoCzITLnNwYWNlLmd1ZXN0LnYxLkVuZEgAQgYKBHBhcnQijgEKCURpYWxSZXBseRI4Cgljb25uZWN0ZWQYASABKAsyIy5zcGFjZS5ndWVzdC52MS5EaWFsUmVwbHkuQ29ubmVjdGVkSAASDgoEZGF0YRgCIAEoDEgAEiIKA2VuZBgDIAEoCzITLnNwYWNlLmd1ZXN0LnYxLkVuZEgAGgsKCUNvbm5lY3RlZEIGCgRwYXJ0IgUKA0VuZDLXAQoHVHVubmVscxJCCgREaWFsEhsuc3BhY2UuZ3Vlc3QudjEuRGlhbFJlcXVlc3QaGS5zcGFjZS5ndWVzdC52MS5EaWFsUmVwbHkoATABEkMKBkFjY2VwdBIdLnNwYWNlLmd1ZXN0LnYxLkFjY2VwdFJlcXVlc3QaGC5zcGFjZS5ndWVzdC52MS5BY2NlcHRlZDABEkMKBUNhcnJ5Ehsuc3BhY2UuZ3Vlc3QudjEuRGlhbFJlcXVlc3QaGS5zcGFjZS5ndWVzdC52MS5EaWFsUmVwbHkoATABYgZwcm90bzM");
+
+/**
+ * @generated from message space.guest.v1.AcceptRequest
+ */
+export type AcceptRequest = Message<"space.guest.v1.AcceptRequest"> & {
+};
+
+/**
+ * Describes the message space.guest.v1.AcceptRequest.
+ * Use `create(AcceptRequestSchema)` to create a new message.
+ */
+export const AcceptRequestSchema: GenMessage<AcceptRequest> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_tunnels, 0);
+
+/**
+ * @generated from message space.guest.v1.Accepted
+ */
+export type Accepted = Message<"space.guest.v1.Accepted"> & {
+  /**
+   * Never used twice by one agent.
+   *
+   * @generated from field: uint64 connection = 1;
+   */
+  connection: bigint;
+
+  /**
+   * As the program named it: a name in lower case, or the literal of an address that stands for no name.
+   *
+   * @generated from field: string host = 2;
+   */
+  host: string;
+
+  /**
+   * @generated from field: uint32 port = 3;
+   */
+  port: number;
+};
+
+/**
+ * Describes the message space.guest.v1.Accepted.
+ * Use `create(AcceptedSchema)` to create a new message.
+ */
+export const AcceptedSchema: GenMessage<Accepted> = /*@__PURE__*/
+  messageDesc(file_space_guest_v1_tunnels, 1);
 
 /**
  * @generated from message space.guest.v1.DialRequest
@@ -21,12 +65,20 @@ export type DialRequest = Message<"space.guest.v1.DialRequest"> & {
    */
   part: {
     /**
-     * First message: 1 to 65535.
+     * First message of Dial: 1 to 65535.
      *
      * @generated from field: uint32 port = 1;
      */
     value: number;
     case: "port";
+  } | {
+    /**
+     * First message of Carry.
+     *
+     * @generated from field: uint64 connection = 4;
+     */
+    value: bigint;
+    case: "connection";
   } | {
     /**
      * At most 64 KiB each.
@@ -51,7 +103,7 @@ export type DialRequest = Message<"space.guest.v1.DialRequest"> & {
  * Use `create(DialRequestSchema)` to create a new message.
  */
 export const DialRequestSchema: GenMessage<DialRequest> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_tunnels, 0);
+  messageDesc(file_space_guest_v1_tunnels, 2);
 
 /**
  * @generated from message space.guest.v1.DialReply
@@ -92,7 +144,7 @@ export type DialReply = Message<"space.guest.v1.DialReply"> & {
  * Use `create(DialReplySchema)` to create a new message.
  */
 export const DialReplySchema: GenMessage<DialReply> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_tunnels, 1);
+  messageDesc(file_space_guest_v1_tunnels, 3);
 
 /**
  * @generated from message space.guest.v1.DialReply.Connected
@@ -105,7 +157,7 @@ export type DialReply_Connected = Message<"space.guest.v1.DialReply.Connected"> 
  * Use `create(DialReply_ConnectedSchema)` to create a new message.
  */
 export const DialReply_ConnectedSchema: GenMessage<DialReply_Connected> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_tunnels, 1, 0);
+  messageDesc(file_space_guest_v1_tunnels, 3, 0);
 
 /**
  * @generated from message space.guest.v1.End
@@ -118,11 +170,12 @@ export type End = Message<"space.guest.v1.End"> & {
  * Use `create(EndSchema)` to create a new message.
  */
 export const EndSchema: GenMessage<End> = /*@__PURE__*/
-  messageDesc(file_space_guest_v1_tunnels, 2);
+  messageDesc(file_space_guest_v1_tunnels, 4);
 
 /**
- * Tunnels carry TCP connections between the guest's loopback and the host, on the traffic port. One call is one connection, so
- * HTTP/2 bounds what either side holds of each, and one that stands still stops no other.
+ * Tunnels carry TCP connections between the guest and the host: Dial those that the host opens, to the guest's loopback; Carry
+ * those that programs in the guest open, to wherever they say. One call on the traffic port is one connection, so HTTP/2 bounds
+ * what either side holds of each, and one that stands still stops no other.
  *
  * A connection ends well when both sides have ended: the call is then OK. However else the call ends (the host leaves it,
  * the session is replaced, the machine takes a new identity), the other end of the connection sees a reset, never an end.
@@ -141,6 +194,30 @@ export const Tunnels: GenService<{
    * @generated from rpc space.guest.v1.Tunnels.Dial
    */
   dial: {
+    methodKind: "bidi_streaming";
+    input: typeof DialRequestSchema;
+    output: typeof DialReplySchema;
+  },
+  /**
+   * Accept tells of each connection that a program opens to somewhere else, in the order in which they are accepted. It goes on
+   * until the host leaves it, or calls it again; what was told of and is not carried by then is reset. While nobody calls it,
+   * connections wait in the guest's kernel.
+   *
+   * @generated from rpc space.guest.v1.Tunnels.Accept
+   */
+  accept: {
+    methodKind: "server_streaming";
+    input: typeof AcceptRequestSchema;
+    output: typeof AcceptedSchema;
+  },
+  /**
+   * Carry carries one that Accept has told of, to its end, as Dial does: the first request is its number.
+   *
+   * Errors: INVALID_ARGUMENT (no number first); NOT_FOUND (it is gone, or carried already); ABORTED, after Connected (it was reset).
+   *
+   * @generated from rpc space.guest.v1.Tunnels.Carry
+   */
+  carry: {
     methodKind: "bidi_streaming";
     input: typeof DialRequestSchema;
     output: typeof DialReplySchema;
