@@ -10,7 +10,7 @@
  */
 import type { Duplex } from 'node:stream';
 import { type SecureContext, TLSSocket } from 'node:tls';
-import { type AppError, asAppError, normaliseHost } from '@space/core';
+import { type AddressClass, type AppError, asAppError, normaliseHost } from '@space/core';
 import type { Authorities } from './authorities.ts';
 import { dial, secure } from './dial.ts';
 import type { Http1Front, Way } from './http1.ts';
@@ -30,6 +30,7 @@ export interface CarryTools {
   readonly authorities: Authorities;
   readonly http1: Http1Front;
   readonly resolve: Resolve;
+  readonly classify: (address: string) => AddressClass;
   readonly trusted: SecureContext;
 }
 
@@ -64,6 +65,8 @@ class Carrier {
         return this.#tools.http1.serve(this.#passage.bind(this.#passage.guest), this.#passage, this.#plainWay());
       case 'http2':
         return serveHttp2(this.#passage.bind(this.#passage.guest), this.#passage, this.#plainWay());
+      case 'unreadable':
+        throw this.#told(mismatch('It begins as TLS that cannot be read.'));
       case 'other':
         return this.#carryBytes(this.#passage.guest);
     }
@@ -105,11 +108,20 @@ class Carrier {
   }
 
   async #carryBytes(guest: Duplex): Promise<void> {
-    const decision = this.#passage.judgeOpaque('tcp');
-    if (!decision.allowed) throw this.#told(refused(decision));
+    await this.#pumpUnread('tcp', guest);
+  }
+
+  async #pumpUnread(protocol: 'tls' | 'tcp', guest: Duplex): Promise<void> {
+    const passage = this.#passage;
+    const judge = (): string => {
+      const decision = passage.judgeOpaque(protocol);
+      if (!decision.allowed) throw this.#told(refused(decision));
+      return decision.rule;
+    };
+    judge();
     const far = await this.#dial();
-    const account = this.#passage.beginOpaque('tcp', decision.rule);
-    await pump({ passage: this.#passage, guest, far, account });
+    // Dialling takes a while, in which the rules may have changed.
+    await pump({ passage, guest, far, account: passage.beginOpaque(protocol, judge()) });
   }
 
   async #carryTls(hello: ClientHello): Promise<void> {
@@ -117,10 +129,9 @@ class Carrier {
     const named = hello.serverName === null ? null : normaliseHost(hello.serverName);
     const isSame = hello.serverName === null || named === target.host;
     const passThrough = this.#passage.judgeOpaque('tls');
-    if (isSame && named !== null && passThrough.allowed) {
-      const far = await this.#dial();
-      const account = this.#passage.beginOpaque('tls', passThrough.rule);
-      return pump({ passage: this.#passage, guest: this.#passage.guest, far, account });
+    // With a second name that is hidden, nobody knows which host it is for; opened here, that one comes to nothing.
+    if (isSame && named !== null && passThrough.allowed && !hello.hidesName) {
+      return this.#pumpUnread('tls', this.#passage.guest);
     }
     const shown = named ?? target.host;
     const decision = this.#passage.judgeTarget();
@@ -226,6 +237,7 @@ class Carrier {
     if (!decision.allowed) throw refused(decision);
     const { rules, target, signal } = this.#passage;
     const addresses = await resolveTarget(this.#tools.resolve, rules, target);
+    this.#passage.judgeAddresses(addresses.map(this.#tools.classify));
     return dial(target, addresses, signal);
   }
 

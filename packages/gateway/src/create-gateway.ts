@@ -15,6 +15,7 @@ import { trustedContext } from './dial.ts';
 import { GuestStream } from './guest-stream.ts';
 import { Http1Front } from './http1.ts';
 import { OpenConnections } from './open-connections.ts';
+import { addressesOfMachine, classifierOf } from './own-addresses.ts';
 import { Passage } from './passage.ts';
 import { Recorder } from './recorder.ts';
 import { mismatch } from './refusal.ts';
@@ -33,6 +34,8 @@ export interface GatewayOptions {
   readonly dnsServers?: readonly string[];
   /** How names are resolved, for tests. */
   readonly resolve?: Resolve;
+  /** The machine's own addresses, for tests. */
+  readonly ownAddresses?: () => readonly string[];
 }
 
 export interface Gateway extends GatewayPort, EgressPort {
@@ -42,6 +45,7 @@ export interface Gateway extends GatewayPort, EgressPort {
 
 export function createGateway(options: GatewayOptions): Gateway {
   const { folder, upstreamAuthorities, dnsServers, resolve = createResolve(dnsServers) } = options;
+  const classify = classifierOf(options.ownAddresses ?? addressesOfMachine);
   const instance = randomBytes(16).toString('hex');
   const rules = new Map<SandboxId, SandboxRules>();
   const open = new OpenConnections();
@@ -81,7 +85,7 @@ export function createGateway(options: GatewayOptions): Gateway {
         rules: () => rules.get(connection.sandboxId) ?? null,
         record: (record) => recorder.add(record),
       });
-      tools ??= { authorities, http1, resolve, trusted: trustedContext(upstreamAuthorities) };
+      tools ??= { authorities, http1, resolve, classify, trusted: trustedContext(upstreamAuthorities) };
       await carryOpen(open, passage, tools);
     },
     close() {

@@ -27,6 +27,7 @@ export async function dial(
   addresses: readonly string[],
   signal: AbortSignal,
 ): Promise<Socket> {
+  signal.throwIfAborted();
   const pinned = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
   const socket = connect({
     host: 'pinned.invalid',

@@ -62,12 +62,12 @@ interface Asked {
 }
 
 async function answer(asked: Asked): Promise<void> {
-  const { near, headers, passage, way, far } = asked;
+  const { near, headers, isWhole, passage, way, far } = asked;
   let request: EgressRequest | null = null;
   let account: Account | null = null;
   try {
     if (passage.failure !== null) throw passage.failure;
-    request = readHttp2Head(headers, passage.target, way.secure ? 'https' : 'http');
+    request = readHttp2Head(headers, passage.target, way.secure ? 'https' : 'http', !isWhole);
     const decision = passage.judgeRequest(request);
     if (!decision.allowed) throw refused(decision);
     // Not with CANCEL, which can be held back here until something else is sent.

@@ -4,8 +4,10 @@
  */
 import type { Duplex } from 'node:stream';
 import {
+  type AddressClass,
   type AppError,
   asAppError,
+  decideAddress,
   decideOpaque,
   decideRequest,
   decideTarget,
@@ -58,6 +60,7 @@ const NO_RULES = {
   ask: 'owner',
 } as const satisfies EgressDecision;
 const MAX_RECORDED_PATH = 500;
+const MAX_RECORDED_METHOD = 32;
 
 export class Passage implements OpenConnection {
   readonly connection: EgressConnection;
@@ -70,6 +73,8 @@ export class Passage implements OpenConnection {
   readonly #options: PassageOptions;
   readonly #cut = new AbortController();
   readonly #underWay = new Set<UnderWay>();
+  /** Of the addresses that it was dialled at. */
+  readonly #dialled = new Set<AddressClass>();
 
   constructor(options: PassageOptions) {
     this.#options = options;
@@ -106,6 +111,15 @@ export class Passage implements OpenConnection {
     return this.#judge((rules) => decideRequest(rules, request));
   }
 
+  /** Of all that could be dialled, by the rules of now and whenever they change. Throws `egress_refused`. */
+  judgeAddresses(classes: readonly AddressClass[]): void {
+    for (const is of classes) {
+      this.#dialled.add(is);
+      const decision = this.#judge((rules) => decideAddress(rules, this.target, is));
+      if (!decision.allowed) throw refused(decision);
+    }
+  }
+
   /** A request that is let through, until its account is ended. `cut` ends it when new rules do not let it be. */
   beginRequest(request: EgressRequest, rule: string, cut: () => void): Account {
     return this.#begin({ judge: (rules) => decideRequest(rules, request), cut }, rule, request);
@@ -127,6 +141,7 @@ export class Passage implements OpenConnection {
   judgeAgain(): boolean {
     const rules = this.#options.rules();
     if (rules === null || !decideTarget(rules, this.target).allowed) return false;
+    if ([...this.#dialled].some((is) => !decideAddress(rules, this.target, is).allowed)) return false;
     for (const one of [...this.#underWay]) {
       if (!one.judge(rules).allowed) one.cut();
     }
@@ -187,8 +202,8 @@ export class Passage implements OpenConnection {
       lifeId: this.connection.lifeId,
       at: new Date(Date.now() - durationMs).toISOString(),
       ...this.target,
-      method: request?.method ?? null,
-      path: request === null ? null : request.path.slice(0, MAX_RECORDED_PATH),
+      method: request === null ? null : printable(request.method, MAX_RECORDED_METHOD),
+      path: request === null ? null : printable(request.path, MAX_RECORDED_PATH),
       sentBytes: 0,
       receivedBytes: 0,
       status: null,
@@ -196,4 +211,13 @@ export class Passage implements OpenConnection {
       durationMs,
     });
   }
+}
+
+/** Whatever a guest sent, it is read on somebody's terminal. */
+function printable(text: string, length: number): string {
+  const encode = (letter: string) => `%${letter.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`;
+  return text
+    .slice(0, length)
+    .replace(/[^\x20-\x7e]/g, encode)
+    .slice(0, length);
 }

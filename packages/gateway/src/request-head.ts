@@ -6,6 +6,8 @@ import { type EgressRequest, type EgressTarget, parseAuthority } from '@space/co
 import { mismatch } from './refusal.ts';
 
 const MAX_METHOD_LENGTH = 32;
+/** Far fewer than those of which the parser drops the rest, with what they say of the length of a body. */
+const MAX_HEADERS = 256;
 const METHOD = /^[A-Z][A-Z-]*$/;
 const PATH = /^\/[\x21\x22\x24-\x7e\x80-\xff]*$/;
 
@@ -40,6 +42,7 @@ interface Http1Head {
 export function readHttp1Head(head: Http1Head, target: EgressTarget, defaultPort: number): RequestHead {
   const { rawHeaders, isUpgrade } = head;
   const named = pairsOf(rawHeaders);
+  if (named.length > MAX_HEADERS) throw mismatch(`The request has more than ${MAX_HEADERS} headers.`);
   const valuesOf = (wanted: string) => named.filter(([name]) => name === wanted).map(([, value]) => value);
   const hosts = valuesOf('host');
   if (hosts.length !== 1) throw mismatch(`The request has ${hosts.length} Host headers, where there must be one.`);
@@ -56,11 +59,13 @@ export function readHttp1Head(head: Http1Head, target: EgressTarget, defaultPort
   if (codings.length > 0 && codings[0]?.trim().toLowerCase() !== 'chunked') {
     throw mismatch('The transfer encoding of the request is not "chunked".');
   }
+  const hasBody = codings.length > 0 || lengths.some((length) => !/^0+$/.test(length.trim()));
+  if (isUpgrade && hasBody) throw mismatch('A request for another protocol has a body.');
   const kept = named.filter(([name]) => !HOP_BY_HOP.includes(name) || (isUpgrade && name === 'upgrade'));
   const framing = codings.length > 0 ? ['Transfer-Encoding', 'chunked'] : [];
   return {
     request: requestOf(
-      head,
+      { ...head, hasBody },
       target,
       kept.map(([name]) => name),
     ),
@@ -73,6 +78,7 @@ export function readHttp2Head(
   headers: Readonly<Record<string, string | string[] | undefined>>,
   target: EgressTarget,
   scheme: 'http' | 'https',
+  hasBody: boolean,
 ): EgressRequest {
   const single = (name: string): string => {
     const value = headers[name];
@@ -86,7 +92,7 @@ export function readHttp2Head(
   if (headers[':protocol'] !== undefined) throw mismatch('Tunnels inside of a connection are not carried.');
   if (single(':scheme') !== scheme) throw mismatch('The scheme of the request is not that of its connection.');
   const names = Object.keys(headers).filter((name) => !name.startsWith(':'));
-  return requestOf({ method: single(':method'), url: single(':path') }, target, names);
+  return requestOf({ method: single(':method'), url: single(':path'), hasBody }, target, names);
 }
 
 export function pairsOf(raw: readonly string[]): (readonly [lowerCase: string, value: string, asSent: string])[] {
@@ -106,7 +112,7 @@ export function answerHeaders(raw: readonly string[]): string[] {
 }
 
 function requestOf(
-  { method, url }: Pick<Http1Head, 'method' | 'url'>,
+  { method, url, hasBody }: Pick<Http1Head, 'method' | 'url'> & { readonly hasBody: boolean },
   target: EgressTarget,
   headers: readonly string[],
 ): EgressRequest {
@@ -115,7 +121,7 @@ function requestOf(
   const isWhole = method === 'OPTIONS' && url === '*';
   if (!isWhole && !PATH.test(url)) throw mismatch('The request names another target than a path.');
   const path = url.split('?', 1)[0] ?? '/';
-  return { ...target, method, path: isWhole ? '/' : path, headers: [...new Set(headers)] };
+  return { ...target, method, path: isWhole ? '/' : path, headers: [...new Set(headers)], hasBody };
 }
 
 function checkAuthority(authority: string, { host, port }: EgressTarget, defaultPort: number): void {

@@ -52,6 +52,10 @@ export class World {
   readonly gateway: Gateway;
   /** Names of the small internet; what is not there has no address. */
   readonly names = new Map<string, readonly string[]>();
+  /** Addresses that the machine has beside its own. */
+  readonly machine: string[] = [];
+  /** Is awaited before an answer of DNS is given. */
+  resolving: Promise<void> = Promise.resolve();
   /** Each name that the gateway has looked up. */
   readonly lookedUp: string[] = [];
   readonly ended = new AbortController();
@@ -76,8 +80,10 @@ export class World {
     this.gateway = createGateway({
       folder: this.ownFolder,
       upstreamAuthorities: [authority],
+      ownAddresses: () => this.machine,
       resolve: async (host) => {
         this.lookedUp.push(host);
+        await this.resolving;
         return this.names.get(host) ?? [];
       },
     });

@@ -24,7 +24,7 @@ function rulesWith(policy: Partial<NetworkPolicy>, constraints: Partial<NetworkC
   return { policy: { ...NONE, ...policy }, constraints: { ...NO_CONSTRAINTS, ...constraints } };
 }
 
-const get = (host: string, path = '/') => ({ host, port: 443, method: 'GET', path, headers: [] });
+const get = (host: string, path = '/') => ({ host, port: 443, method: 'GET', path, headers: [], hasBody: false });
 
 describe('a request', () => {
   it('is denied when nothing allows it, and the owner of the sandbox is named', () => {
@@ -193,6 +193,7 @@ const request = fc.record({
   method: fc.constantFrom('GET', 'HEAD', 'POST'),
   path: fc.constantFrom('/', '/a', '/a/b/c', '/ab', '/b', '/a/../b'),
   headers: fc.constantFrom<string[]>([], ['upgrade']),
+  hasBody: fc.boolean(),
 });
 
 describe('for any policy and constraints', () => {

@@ -24,6 +24,8 @@ export interface EgressRequest extends EgressTarget {
   readonly path: string;
   /** Names in lower case. */
   readonly headers: readonly string[];
+  /** Whether a body comes with it, or could. */
+  readonly hasBody: boolean;
 }
 
 /** `owner`: whoever may change the sandbox. `admin`: of the organisation. */
@@ -36,6 +38,8 @@ export type EgressDecision =
 const READS: readonly string[] = ['GET', 'HEAD', 'OPTIONS'];
 /** Headers by which a read becomes something else: another protocol, or another method. */
 const TURNS_INTO_WRITE: readonly string[] = ['upgrade', 'x-http-method-override', 'x-http-method', 'x-method-override'];
+/** Headers by which servers are told of another path than that of the request. */
+const NAMES_ANOTHER_PATH: readonly string[] = ['x-original-url', 'x-rewrite-url', 'x-original-uri', 'x-override-url'];
 
 /** Asked before a name is looked up: whether any connection to it could be let through, as whatever. */
 export function decideTarget(rules: EgressRules, target: EgressTarget): EgressDecision {
@@ -54,10 +58,19 @@ export function decideOpaque(
 }
 
 export function decideRequest(rules: EgressRules, request: EgressRequest): EgressDecision {
-  const isWrite = !READS.includes(request.method) || request.headers.some((name) => TURNS_INTO_WRITE.includes(name));
+  // To servers that take headers for variables of their environment, `_` and `-` are the same.
+  const names = request.headers.map((name) => name.replaceAll('_', '-'));
+  const reads = READS.includes(request.method);
+  // A server that expects no body with a read takes it for the next request, of which nobody has judged anything.
+  const isWrite = !reads || request.hasBody || names.some((name) => TURNS_INTO_WRITE.includes(name));
   const readOnly = isWrite ? readOnlyHost(rules, request) : null;
-  if (readOnly !== null) return deniedByReadOnly(readOnly, `${request.method} is a write.`);
-  const isPlain = isPlainPath(request.path);
+  if (readOnly !== null) {
+    const why = reads
+      ? 'A body, an upgrade or another method in a header makes it a write.'
+      : `${request.method} is a write.`;
+    return deniedByReadOnly(readOnly, why);
+  }
+  const isPlain = isPlainPath(request.path) && !names.some((name) => NAMES_ANOTHER_PATH.includes(name));
   return decide(
     rules,
     request,
@@ -121,14 +134,14 @@ function denied(rule: string, reason: string, ask: AskWhom): EgressDecision {
 }
 
 /**
- * Whether every server reads the path as it is written. One that has dots as segments, or encodes what could be a letter
- * or a slash, may lead elsewhere, so no rule for a path covers it.
+ * Whether every server reads the path as it is written. One that has dots as segments, or encodes dots, slashes or control
+ * characters (also as UTF-8 that is too long, or in no encoding at all), may lead elsewhere, so no rule for a path covers it.
  */
 function isPlainPath(path: string): boolean {
   return (
     path.startsWith('/') &&
     !path.includes('//') &&
-    !/[\\;\p{Cc}]|%(2e|2f|5c|00|25|3b)/iu.test(path) &&
-    !path.split('/').some((segment) => segment === '.' || segment === '..')
+    !/[\\;\p{Cc}\xc0\xc1]|%(2e|2f|5c|25|3b|[01][0-9a-f]|7f|c[01])|%(?![0-9a-f]{2})/iu.test(path) &&
+    !path.split('/').some((segment) => /^\.+(%.*)?$/.test(segment))
   );
 }
