@@ -1,4 +1,4 @@
-/** A running microVM's point goes through an archive and lives on as another sandbox, memory included. */
+/** A running microVM goes through an archive and lives on, memory included: as itself by a move, and as another sandbox. */
 import {
   DEFAULT_PROJECT,
   DEFAULT_SIZE,
@@ -8,6 +8,7 @@ import {
   type SandboxId,
   type SnapshotId,
 } from '@space/core';
+import { Sandbox } from '@space/sdk';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
 
@@ -51,7 +52,27 @@ sleep 2`,
   const { archive, readBytes } = await exported([point, second], first.archive);
   expect(readBytes).toBeLessThan(first.readBytes / 4);
 
+  const run = async (id: SandboxId, command: string) => {
+    const argv = ['/bin/bash', '-c', command];
+    const events = await Array.fromAsync(node.exec(id, { processId: newId('process', chance), argv, env: {} }));
+    return events.map((event) => (event.kind === 'output' ? Buffer.from(event.data).toString() : '')).join('');
+  };
+  const identity = 'cat /etc/hostname /etc/machine-id';
+  const before = (await sandbox.run(identity)).stdout;
+  const moved = await sandbox.move({ base: archive });
+  await expect(sandbox.run('true')).rejects.toMatchObject({ code: 'wrong_state' });
   await sandbox.delete();
+  const takenUp = Sandbox.import(moved.archive, { ...world.connection, as: 'move' });
+  await expect(takenUp).rejects.toMatchObject({ code: 'wrong_state' });
+  // As another installation does: nothing of it is left here, so all comes out of the archive.
+  const itself = { vault: DEFAULT_VAULT, sandboxId: sandbox.id as SandboxId };
+  const arrival = { ...PLACE, archive: moved.archive, claimant: 'another installation' };
+  const { head, generation } = await node.arrive({ ...itself, epoch: 1000, ...arrival });
+  await node.start({ ...itself, epoch: 1001, from: head, generation, template: 'base', size });
+  expect(await run(itself.sandboxId, 'rm -f /tmp/now; sleep 1; cat /tmp/now')).toBe(said);
+  expect(await run(itself.sandboxId, identity)).toBe(before);
+  await node.destroy({ ...itself, epoch: 1002, points: moved.snapshots as SnapshotId[] });
+
   const sandboxId = newId('sandbox', chance);
   const summary = await node.readArchive({ ...PLACE, archive });
   expect(summary).toMatchObject({ template: 'base', unfit: null, head: 1 });
@@ -59,12 +80,7 @@ sleep 2`,
   const order = { vault: DEFAULT_VAULT, sandboxId, epoch: 1, generation: 1 };
   await node.importPoints({ ...order, ...PLACE, archive, points, disksOnly: false });
   await node.start({ ...order, epoch: 2, from: points[1] as SnapshotId, template: 'base', size });
-  const run = async (command: string) => {
-    const argv = ['/bin/bash', '-c', command];
-    const events = await Array.fromAsync(node.exec(sandboxId, { processId: newId('process', chance), argv, env: {} }));
-    return events.map((event) => (event.kind === 'output' ? Buffer.from(event.data).toString() : '')).join('');
-  };
-  expect(await run('rm -f /tmp/now; sleep 1; cat /tmp/now')).toBe(said);
-  expect((await run('cat /etc/hostname')).trim()).toBe(sandboxId.replace('_', '-'));
+  expect(await run(sandboxId, 'rm -f /tmp/now; sleep 1; cat /tmp/now')).toBe(said);
+  expect((await run(sandboxId, 'cat /etc/hostname')).trim()).toBe(sandboxId.replace('_', '-'));
   await node.destroy({ ...order, epoch: 3, points });
 });

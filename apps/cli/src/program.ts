@@ -64,6 +64,8 @@ export function buildProgram(cli: Cli) {
     sandboxes.rm,
     points.snapshots,
     archives.exporting,
+    archives.archive,
+    archives.move,
     archives.importing,
     templates,
     keys,

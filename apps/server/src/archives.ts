@@ -64,6 +64,10 @@ class LateArchive implements Archive {
     return (await this.opened()).put(...args);
   }
 
+  async create(...args: Parameters<Archive['create']>): ReturnType<Archive['create']> {
+    return (await this.opened()).create(...args);
+  }
+
   async has(...args: Parameters<Archive['has']>): ReturnType<Archive['has']> {
     return (await this.opened()).has(...args);
   }

@@ -20,7 +20,14 @@ import {
   type VaultFile,
 } from '@space/core';
 import { Chunks } from './chunks.ts';
-import { type ArchivedFile, type ArchivedPoint, formatIndex, MAX_INDEX_BYTES, MAX_POINTS } from './format.ts';
+import {
+  type ArchivedFile,
+  type ArchivedMove,
+  type ArchivedPoint,
+  formatIndex,
+  MAX_INDEX_BYTES,
+  MAX_POINTS,
+} from './format.ts';
 import { inParallel } from './in-parallel.ts';
 import { digestOf, PIECE_BYTES, PieceTable, pieceLength } from './pieces.ts';
 import { readIndex } from './read-index.ts';
@@ -41,6 +48,8 @@ export interface ExportPlan {
   readonly limits: SizeLimits;
   /** ISO 8601. */
   readonly madeAt: string;
+  /** Left out: as a copy. `seal` is called with its name when all else is there: once it has returned, the move can be taken up. */
+  readonly move?: ArchivedMove & { readonly seal: (archive: string) => Promise<void> };
   readonly signal?: AbortSignal;
 }
 
@@ -63,9 +72,11 @@ export async function* exportPoints(plan: ExportPlan): AsyncGenerator<ExportEven
   const { template, madeAt } = plan;
   const head = points.at(-1);
   if (head === undefined) throw new AppError('bad_request', 'An archive holds a point at least.');
-  const bytes = formatIndex({ madeAt, sandboxId, template, head, points: done });
+  const { seal, ...move } = plan.move ?? {};
+  const bytes = formatIndex({ madeAt, sandboxId, template, head, points: done, ...('number' in move ? { move } : {}) });
   if (bytes.length > MAX_INDEX_BYTES) throw new AppError('bad_request', 'So many points do not fit into one archive.');
   const ref = { space, sandboxId, digest: digestOf(bytes) };
+  await seal?.(formatArchiveRef(ref));
   await archive.put({ kind: 'index', ...ref }, bytes, signal);
   yield { kind: 'done', archive: formatArchiveRef(ref), ...work.counts };
 }

@@ -5,6 +5,7 @@ import {
   type Digest,
   idSchema,
   issuesOf,
+  type MoveFacts,
   manifestSchema,
   type PointManifest,
   parseDigest,
@@ -48,6 +49,13 @@ export interface ArchiveIndex {
   readonly head: SnapshotId;
   /** A point after those that it grew from. */
   readonly points: readonly ArchivedPoint[];
+  /** Absent: it was made as a copy. */
+  readonly move?: ArchivedMove;
+}
+
+export interface ArchivedMove extends MoveFacts {
+  /** So that no two moves have one name, whatever is in them. */
+  readonly nonce: string;
 }
 
 const file: z.ZodType<ArchivedFile> = z.strictObject({
@@ -67,6 +75,13 @@ const point: z.ZodType<ArchivedPoint> = z.strictObject({
   deviceState: file.nullable(),
 });
 
+const move: z.ZodType<ArchivedMove> = z.strictObject({
+  number: z.int().positive(),
+  generation: z.int().positive(),
+  nonce: z.string().regex(/^[0-9a-f]{32}$/),
+  settings: z.record(z.string().max(100), z.unknown()),
+});
+
 const index: z.ZodType<ArchiveIndex> = z.strictObject({
   kind: z.literal(KIND),
   format: z.literal(ARCHIVE_FORMAT),
@@ -76,6 +91,7 @@ const index: z.ZodType<ArchiveIndex> = z.strictObject({
   template: z.string().regex(/^[a-z0-9][a-z0-9._-]{0,62}$/),
   head: idSchema('snapshot'),
   points: z.array(point).min(1).max(MAX_POINTS),
+  move: move.exactOptional(),
 });
 
 export function formatIndex(parts: Omit<ArchiveIndex, 'kind' | 'format' | 'pieceBytes'>): Uint8Array {

@@ -2,6 +2,7 @@
  * From an archive to points of a vault. What is read is checked piece by piece before it is written, and a point gets its name
  * only when all of it is there and fits its manifest. An import that broke off goes on with the first point that is missing.
  */
+import { isDeepStrictEqual } from 'node:util';
 import {
   AppError,
   type Archive,
@@ -25,22 +26,31 @@ import { digestOf, PIECE_BYTES, type PieceTable, pieceLength } from './pieces.ts
 const PIECES_AT_ONCE = 4;
 
 export interface ImportPlan {
-  readonly vault: Pick<Vault, 'points' | 'receive' | 'commit' | 'abandon'>;
+  readonly vault: Pick<Vault, 'points' | 'readPoint' | 'receive' | 'commit' | 'abandon'>;
   readonly archive: Archive;
   readonly space: ProjectId;
   /** Of an index that was read by `readIndex`. */
   readonly points: readonly ArchivedPoint[];
-  /** What each is called here. */
-  readonly names: ReadonlyMap<SnapshotId, SnapshotId>;
-  readonly sandboxId: SandboxId;
-  readonly generation: number;
-  /** Every point as one of kind `disk`, whatever it holds. */
-  readonly disksOnly: boolean;
+  /** What becomes of them. */
+  readonly as: ImportAs;
   readonly chance: Chance;
   /** Throws when the order was superseded; called before each effect. */
   readonly check: () => void;
   readonly signal?: AbortSignal;
 }
+
+export type ImportAs =
+  | {
+      readonly kind: 'copy';
+      /** What each is called here. */
+      readonly names: ReadonlyMap<SnapshotId, SnapshotId>;
+      readonly sandboxId: SandboxId;
+      readonly generation: number;
+      /** Every point as one of kind `disk`, whatever it holds. */
+      readonly disksOnly: boolean;
+    }
+  /** Points of the sandbox that they were of, under their own names. Some may be here already. */
+  | { readonly kind: 'same' };
 
 export interface ImportEvent {
   readonly kind: 'progress';
@@ -57,8 +67,9 @@ export async function* importPoints(plan: ImportPlan): AsyncGenerator<ImportEven
   const counts = { writtenBytes: 0 };
   const imported: ArchivedPoint[] = [];
   for (const whole of points) {
-    const point = plan.disksOnly ? diskOf(whole) : whole;
+    const point = plan.as.kind === 'copy' && plan.as.disksOnly ? diskOf(whole) : whole;
     const manifest = manifestHere(plan, point.manifest, lives);
+    if (plan.as.kind === 'same' && here.has(manifest.snapshotId)) await checkSame(vault, manifest);
     if (!here.has(manifest.snapshotId)) {
       const like = likest(point, imported);
       await importPoint({ plan, chunks, counts }, { point, manifest, like });
@@ -72,20 +83,32 @@ function diskOf({ manifest, disk }: ArchivedPoint): ArchivedPoint {
   return { manifest: { ...manifest, deviceState: null, frozen: false }, disk, memory: null, deviceState: null };
 }
 
+/** What somebody's archive names may be anybody's point. */
+async function checkSame(vault: ImportPlan['vault'], manifest: PointManifest): Promise<void> {
+  const here = (await vault.readPoint(manifest.snapshotId)).manifest;
+  if (isDeepStrictEqual(here, manifest)) return;
+  throw new AppError(
+    'archive_damaged',
+    `There is another snapshot ${manifest.snapshotId} here than the archive holds.`,
+  );
+}
+
 /** The point as one of the sandbox that it is imported as. */
 function manifestHere(
-  { names, ...plan }: ImportPlan,
+  { as, chance }: ImportPlan,
   manifest: ArchivedPoint['manifest'],
   lives: Map<LifeId, LifeId>,
 ): PointManifest {
+  if (as.kind === 'same') return manifest;
+  const { names, sandboxId, generation } = as;
   const { snapshotId, parent, owner } = manifest;
-  const lifeId = lives.get(owner.lifeId) ?? newId('life', plan.chance);
+  const lifeId = lives.get(owner.lifeId) ?? newId('life', chance);
   lives.set(owner.lifeId, lifeId);
   return {
     ...manifest,
     snapshotId: nameOf(names, snapshotId),
     parent: (parent === null ? undefined : names.get(parent)) ?? null,
-    owner: { kind: 'sandbox', sandboxId: plan.sandboxId, lifeId, generation: plan.generation },
+    owner: { kind: 'sandbox', sandboxId, lifeId, generation },
   };
 }
 
@@ -118,7 +141,7 @@ interface PointToImport {
 }
 
 async function importPoint(work: Work, { point, manifest, like }: PointToImport): Promise<void> {
-  const { vault, names, check } = work.plan;
+  const { vault, as, check } = work.plan;
   const { snapshotId, size } = manifest;
   const changes = {
     disk: await changesOf(work, point.disk, like?.disk ?? null),
@@ -127,7 +150,8 @@ async function importPoint(work: Work, { point, manifest, like }: PointToImport)
   const deviceState = await deviceStateOf(work, point);
   const writtenBytes = (changes.disk.written.length + (changes.memory?.written.length ?? 0)) * PIECE_BYTES;
   check();
-  const likeHere = like === null ? null : nameOf(names, like.manifest.snapshotId);
+  const likeId = like?.manifest.snapshotId ?? null;
+  const likeHere = likeId === null || as.kind === 'same' ? likeId : nameOf(as.names, likeId);
   await vault.receive({ snapshotId, size, like: likeHere, writtenBytes }, async (draft) => {
     for (const file of ['disk', 'memory'] as const) {
       const [of, changed] = [point[file], changes[file]];

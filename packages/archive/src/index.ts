@@ -15,7 +15,8 @@
  * stranger: each object is read to a bound, unpacked to a bound, and checked before it is used. Memory is bounded, whatever the
  * size of a sandbox.
  */
+export { claimMove } from './claim.ts';
 export { type ExportPlan, exportPoints } from './export.ts';
 export type { ArchivedPoint, ArchiveIndex } from './format.ts';
-export { type ImportEvent, type ImportPlan, importPoints } from './import.ts';
+export { type ImportAs, type ImportEvent, type ImportPlan, importPoints } from './import.ts';
 export { readIndex } from './read-index.ts';

@@ -1,5 +1,6 @@
 /** Two vaults and an archive between them, with the short forms that the tests speak in. */
 import { createHash, randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { mkdtemp, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,6 +22,8 @@ import {
 } from '@space/core';
 import { FakeArchive, FakeVault, Faults, seededChance } from '@space/testkit';
 
+/** Thousands of files are made and synced here; on a disk that others use each of them waits. */
+const IN_MEMORY = '/dev/shm';
 const SIZE: Size = { vcpus: 1, memoryMib: 1, diskMib: 2 };
 const LIMITS: SizeLimits = {
   vcpus: { min: 1, max: 2 },
@@ -67,7 +70,7 @@ interface Content {
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
 export async function makeWorld(vaults?: { from: Vault; to: Vault }): Promise<World> {
-  const folder = await mkdtemp(join(tmpdir(), 'space-passage-'));
+  const folder = await mkdtemp(join(existsSync(IN_MEMORY) ? IN_MEMORY : tmpdir(), 'space-passage-'));
   const faults = new Faults();
   const archive = new FakeArchive(faults);
   const chance = seededChance(11);
@@ -117,10 +120,7 @@ export async function makeWorld(vaults?: { from: Vault; to: Vault }): Promise<Wo
         vault: to,
         archive,
         space: ref.space,
-        names,
-        sandboxId: copy,
-        generation: 1,
-        disksOnly: false,
+        as: { kind: 'copy', names, sandboxId: copy, generation: 1, disksOnly: false } as const,
         chance,
       };
       let writtenBytes = 0;

@@ -1,6 +1,6 @@
 /** The routes of archives. */
 import { OPERATION, START, VM } from './error-groups.ts';
-import { json, nothing, type Route } from './route.ts';
+import { json, noBody, nothing, type Route } from './route.ts';
 import * as schemas from './schemas/index.ts';
 
 export const ARCHIVE_ROUTES = {
@@ -29,6 +29,49 @@ export const ARCHIVE_ROUTES = {
       'timed_out',
     ],
   },
+  moveSandbox: {
+    method: 'POST',
+    path: '/v1/sandboxes/{id}/move',
+    action: 'archive.export',
+    async: true,
+    summary: 'Hand a sandbox over, to be taken up by another installation, or here again',
+    description:
+      'Exports it while it runs, pauses it, exports what has changed since, and marks it `moved`: it never runs here again, ' +
+      'unless the move is undone. Only then can an import `as: move` take the archive up, which one installation can do; or this one ' +
+      'undoes it. Repeated, the call tells the archive that there is. When it fails, the sandbox is paused as before; where its ' +
+      'storage fails at the last step, it may stay `moved`, and the call can be repeated, or the move undone, once that is back. Its ' +
+      'shares and schedules do not go along. There is no way to take up a sandbox whose host is dead but a copy of its last archive.',
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: json(schemas.moveBody),
+    response: json(schemas.exported),
+    status: 200,
+    errors: [
+      ...OPERATION,
+      'archive_unavailable',
+      'move_taken',
+      'snapshot_bad',
+      'snapshot_failed',
+      'limit_reached',
+      'insufficient_space',
+      ...VM,
+      'timed_out',
+    ],
+  },
+  undoMove: {
+    method: 'DELETE',
+    path: '/v1/sandboxes/{id}/move',
+    action: 'archive.import',
+    summary: 'Undo the move of a sandbox that nobody has taken up: it is paused here, as it left',
+    description:
+      'Takes the move up for this installation, in the storage of archives, so that nobody else can; `move_taken` when somebody has.',
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.sandbox),
+    status: 200,
+    errors: [...OPERATION, 'archive_unavailable', 'archive_damaged', 'move_taken'],
+  },
   importSandbox: {
     method: 'POST',
     path: '/v1/sandboxes/import',
@@ -36,8 +79,9 @@ export const ARCHIVE_ROUTES = {
     async: true,
     summary: 'Make a sandbox from an archive',
     description:
-      'Answers when it runs. It is a copy: it has a new id, an identity of its own, and nothing that was granted to the sandbox ' +
-      'that it came from. Every piece is checked against the digests that hang on the name of the archive. An archive of ' +
+      'Answers when it runs. A copy has a new id, an identity of its own, and nothing that was granted to the sandbox ' +
+      'that it came from. With `as: move` it is the sandbox itself, as it was handed over by a move: same id, hostname and generation, ' +
+      'name (unless one is given), environment and labels; that can be had by one installation. Every piece is checked against the digests that hang on the name of the archive. An archive of ' +
       'another project can be imported by an admin of who runs the installation. When its memory needs another VMM build or ' +
       'machine than this one, that is `snapshot_unfit`, and `boot` takes its disk alone.',
     params: nothing,
@@ -51,6 +95,9 @@ export const ARCHIVE_ROUTES = {
       'archive_unsupported',
       'archive_unavailable',
       'size_impossible',
+      'wrong_state',
+      'operation_in_progress',
+      'move_taken',
       'name_taken',
       'superseded',
       'link_lost',

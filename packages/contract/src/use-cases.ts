@@ -137,6 +137,8 @@ export interface UseCases {
   revokeShare(caller: Caller, input: Input<'revokeShare'>): Promise<void>;
 
   exportSandbox(caller: Caller, input: Input<'exportSandbox'>): Promise<Exported>;
+  moveSandbox(caller: Caller, input: Input<'moveSandbox'>): Promise<Exported>;
+  undoMove(caller: Caller, input: Input<'undoMove'>): Promise<Sandbox>;
   importSandbox(caller: Caller, input: Input<'importSandbox'>): Promise<Sandbox>;
 
   pauseSandbox(caller: Caller, input: Input<'pauseSandbox'>): Promise<Sandbox>;

@@ -2,38 +2,27 @@
  * Sandboxes leave for archives and come from them. What is exported is pinned meanwhile. An import is a create whose point comes
  * from afar: it is recorded first, then its points are brought into the vault, and it is started from the last.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Exported, Input, Sandbox } from '@space/contract';
 import {
   AppError,
   type ArchiveSource,
-  type ArchiveSummary,
   DEFAULT_NETWORK_POLICY,
   DEFAULT_PAUSE_AFTER_MS,
   DEFAULT_VAULT,
-  gapLimitMs,
   newId,
-  nextTime,
   parseArchiveRef,
   type SnapshotId,
 } from '@space/core';
+import { type Brought, recordsOf } from './arrivals.ts';
 import { type Succeeded, succeeded } from './conclude.ts';
 import { timingsOf } from './effects.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
+import { goOn } from './retry.ts';
 import { findSnapshot } from './scope.ts';
-import { pinned, policyFor } from './timeline.ts';
+import { pinned } from './timeline.ts';
 import { viewSandbox } from './views.ts';
-
-/** A storage that fails for a moment; each time it goes on with what is missing. */
-const PAUSES_MS = [1_000, 3_000, 10_000, 30_000];
-
-interface Brought {
-  readonly summary: ArchiveSummary;
-  /** Its points are of disks alone. */
-  readonly boot: boolean;
-}
 
 export class ArchiveUseCases {
   readonly #machinery: Machinery;
@@ -99,7 +88,6 @@ export class ArchiveUseCases {
 
   async importSandbox(caller: GatedCaller, input: Input<'importSandbox'>): Promise<Sandbox> {
     const { ports, nursery } = this.#machinery;
-    checkReach(caller, input.archive);
     const source = { location: input.location, archive: input.archive };
     const summary = await ports.node.readArchive(source);
     const head = summary.points[summary.head];
@@ -118,6 +106,7 @@ export class ArchiveUseCases {
       snapshotPolicy: {},
       network: DEFAULT_NETWORK_POLICY,
       forkedFrom: null,
+      arrival: null,
     };
     const begin = (begun: RecordedSandbox) => this.#bring(begun, source, { summary, boot: input.boot });
     const [born] = await nursery.bear([birth], caller, { begin });
@@ -132,7 +121,7 @@ export class ArchiveUseCases {
     source: ArchiveSource,
     { summary, boot }: Brought,
   ): Promise<Succeeded<undefined>> {
-    const { node, chance, logger } = this.#machinery.ports;
+    const { node, records, chance, logger } = this.#machinery.ports;
     const { id: sandboxId, vault, epoch, generation, template, size } = begun;
     const points = summary.points.map(() => newId('snapshot', chance));
     const from = points[summary.head];
@@ -140,8 +129,8 @@ export class ArchiveUseCases {
     try {
       await goOn(() => node.importPoints({ vault, sandboxId, epoch, ...source, points, generation, disksOnly: boot }));
       const life = await node.start({ vault, sandboxId, epoch, from, template, generation, size });
-      const records = await this.#recordsOf(begun, { summary, boot }, points);
-      return succeeded(undefined, { timings: timingsOf(life), changes: { head: from }, points: records });
+      const brought = await recordsOf(records, begun, { summary, boot }, points);
+      return succeeded(undefined, { timings: timingsOf(life), changes: { head: from }, points: brought });
     } catch (thrown) {
       for (const id of points) {
         await node
@@ -150,28 +139,6 @@ export class ArchiveUseCases {
       }
       throw thrown;
     }
-  }
-
-  async #recordsOf(begun: RecordedSandbox, { summary: { points }, boot }: Brought, ids: readonly SnapshotId[]) {
-    const limitMs = gapLimitMs(await policyFor(this.#machinery.ports.records, begun));
-    const { id: sandboxId, projectId, generation, template, vault } = begun;
-    const records: RecordedSnapshot[] = [];
-    for (const [at, { parent, kind, size, takenAt }] of points.entries()) {
-      const id = ids[at];
-      if (id === undefined) throw new Error('each point has a name');
-      const before = records.at(-1);
-      const instant = new Date(takenAt);
-      const place = before === undefined ? null : { timeMs: before.timeMs, takenAtMs: before.takenAt.getTime() };
-      records.push({
-        ...{ id, sandboxId, projectId, generation, template, size, vault, takenAt: instant },
-        ...{ name: null, note: null, cause: 'archive', pinned: false, state: 'good', badReason: null },
-        ...{ kind: boot ? 'disk' : kind, degraded: null },
-        ...{ timings: null, changed: null, checkedAt: null },
-        timeMs: nextTime(place, instant.getTime(), limitMs),
-        parent: (parent === null ? undefined : ids[parent]) ?? null,
-      });
-    }
-    return records;
   }
 }
 
@@ -183,7 +150,7 @@ function checkBase(base: string | null, { id, projectId }: RecordedSandbox): voi
 }
 
 /** Archives of a project are its own; who runs the installation brings in those of others, as from another cluster. */
-function checkReach({ principal, projectId }: GatedCaller, archive: string): void {
+export function checkReach({ principal, projectId }: GatedCaller, archive: string): void {
   if (parseArchiveRef(archive)?.space === projectId) return;
   if (principal.operator && principal.onlyProject === null && principal.roles.includes('admin')) return;
   throw new AppError('not_found', `There is no archive ${archive}.`);
@@ -194,16 +161,4 @@ function unfit(need: string): AppError {
     detail: `The memory in the archive needs another ${need} than this node has. Import it with "boot": its disk alone is taken.`,
     facts: { need },
   });
-}
-
-async function goOn(attempt: () => Promise<void>): Promise<void> {
-  for (const pauseMs of PAUSES_MS) {
-    try {
-      return await attempt();
-    } catch (thrown) {
-      if (!(thrown instanceof AppError) || thrown.code !== 'archive_unavailable') throw thrown;
-      await sleep(pauseMs);
-    }
-  }
-  return attempt();
 }

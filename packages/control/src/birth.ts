@@ -6,7 +6,7 @@ import type { Driver } from './driver.ts';
 import { timingsOf } from './effects.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
-import type { NewSandbox, RecordedSandbox } from './records.ts';
+import { inputOfBirth, type NewSandbox, type RecordedSandbox } from './records.ts';
 import { mapInParallel } from './turns.ts';
 
 /** Starts at once: each takes memory and a VMM's start, and a node has few processors. */
@@ -81,12 +81,15 @@ export class Nursery {
     }
   }
 
-  async #start({ id }: NewSandbox, begin: Begin): Promise<Born> {
+  async #start({ id, arrival, forkedFrom }: NewSandbox, begin: Begin): Promise<Born> {
     const { records } = this.#ports;
     try {
       const begun = await records.findSandbox(id);
-      if (begun?.operation !== 'create') throw new AppError('superseded', `${id} was deleted before it was started.`);
-      const { sandbox } = await this.#driver.performCreate(begun, () => begin(begun));
+      if (begun?.operation !== (arrival === null ? 'create' : 'arrive'))
+        throw new AppError('superseded', `${id} was deleted before it was started.`);
+      const { sandbox } = await this.#driver.performCreate(begun, inputOfBirth({ forkedFrom, arrival }), () =>
+        begin(begun),
+      );
       return { sandbox };
     } catch (thrown) {
       return { error: asAppError(thrown) };

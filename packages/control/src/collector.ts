@@ -227,7 +227,10 @@ export class Collector {
     const owner = await node.pointOwner(DEFAULT_VAULT, id);
     // Null: the ready snapshot of a template.
     if (owner === null) return;
-    if ((await records.findSandbox(owner)) === null) {
+    const sandbox = await records.findSandbox(owner);
+    // It may be an import's, which records its points when all are there.
+    if (sandbox !== null && sandbox.operation !== null) return;
+    if (sandbox === null) {
       logger.warn({ snapshotId: id, sandboxId: owner }, 'a point of an unknown sandbox is left alone');
       return;
     }

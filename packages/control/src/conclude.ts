@@ -3,6 +3,7 @@
  * real, and each thing that the operation had planned either took effect, and is recorded so, or did not, and is removed.
  */
 import { AppError, hasVm, type InspectedSandbox, type NodePort, type SnapshotId } from '@space/core';
+import { recordsOfArrival } from './arrivals.ts';
 import type { ControlPorts } from './ports.ts';
 import type { OperationInput, RecordedSandbox, RecordedSnapshot, SandboxChanges, StartTimings } from './records.ts';
 import { retryUnavailable } from './retry.ts';
@@ -52,6 +53,10 @@ export async function concludeUnknown(
   switch (begun.operation) {
     case 'create':
       return concludeCreate(ports, begun);
+    case 'move':
+      return concludeLeft(input, inspected);
+    case 'arrive':
+      return concludeArrival(ports, begun, input, inspected);
     case 'resume':
     case 'rewind':
     case 'pause':
@@ -69,6 +74,25 @@ async function concludeCreate({ node, logger }: ControlPorts, begun: RecordedSan
     .destroy({ vault: begun.vault, sandboxId: begun.id, epoch: begun.epoch, points: [] })
     .catch((err: unknown) => logger.warn({ sandboxId: begun.id, err }, 'a failed create was not cleaned up yet'));
   return NOTHING;
+}
+
+/** Whether its index is there is not known: who moves it again is told the archive, or gets another one. */
+function concludeLeft({ move }: OperationInput, { real, moved }: InspectedSandbox): Conclusion {
+  if (real !== 'moved' || moved === undefined || move === undefined) return NOTHING;
+  return { ...NOTHING, changes: { moved, moves: move } };
+}
+
+/** The node records it as paused when all is here and it is ours; before, there is nothing of it that counts. */
+async function concludeArrival(
+  { node, records }: ControlPorts,
+  begun: RecordedSandbox,
+  { move, source }: OperationInput,
+  { real, head, generation }: InspectedSandbox,
+): Promise<Conclusion> {
+  if (real !== 'paused' || move === undefined || source === undefined) return NOTHING;
+  const isUndone = begun.moved?.archive === source.archive;
+  const points = isUndone ? [] : await recordsOfArrival(records, begun, await node.readArchive(source));
+  return { ...NOTHING, changes: { head, generation, moves: move, moved: null }, points, tookPlace: true };
 }
 
 async function concludeMove(

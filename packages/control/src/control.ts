@@ -17,7 +17,7 @@ import {
 import { ActivityLog } from './activity.ts';
 import { Admission } from './admission.ts';
 import { type Identity, identify } from './api-keys.ts';
-import { ArchiveUseCases } from './archive-use-cases.ts';
+import { ArchiveUseCases, checkReach } from './archive-use-cases.ts';
 import { Audit } from './audit.ts';
 import { Nursery } from './birth.ts';
 import { Checkpoints } from './checkpoints.ts';
@@ -33,12 +33,14 @@ import { IdempotentCalls } from './idempotency.ts';
 import { IdlePauses } from './idle-pauses.ts';
 import { LifecycleUseCases } from './lifecycle-use-cases.ts';
 import { Metrics } from './metrics.ts';
+import { Moves } from './moves.ts';
 import { Network } from './network.ts';
 import { OperationUseCases } from './operation-use-cases.ts';
 import { PortUseCases } from './port-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
 import { ProjectPurge } from './project-purge.ts';
 import { type ReconcileReport, Reconciler } from './reconcile.ts';
+import { RegularArchives } from './regular-archives.ts';
 import { Relief } from './relief.ts';
 import { Repeated } from './repeated.ts';
 import { Retracer } from './retrace.ts';
@@ -126,6 +128,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const collector = new Collector(machinery);
   const relief = new Relief(machinery, collector);
   const rolling = new RollingPoints(machinery, collector);
+  const regularArchives = new RegularArchives(machinery);
   const scrubber = new Scrubber(ports);
   const checkpoints = new Checkpoints(machinery);
   const guests = new GuestUseCases(machinery, sandboxes, { calls, checkpoints });
@@ -134,6 +137,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const portUses = new PortUseCases(machinery, sandboxes, sharesInUse);
   const snapshots = new SnapshotUseCases(machinery, sandboxes, gateway);
   const archives = new ArchiveUseCases(machinery, sandboxes);
+  const moves = new Moves(machinery, sandboxes, archives);
   const events = new EventUseCases(ports);
   const operations = new OperationUseCases(ports);
   const purge = new ProjectPurge(machinery);
@@ -155,6 +159,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       const all = await ports.records.allSandboxes();
       await rolling.round(all);
       collector.round(all);
+      await regularArchives.round(all);
     },
     relieve: (vault, availableBytes) => relief.begin(vault, availableBytes),
     async sample() {
@@ -179,7 +184,12 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     updateSandbox: (caller, input) => sandboxes.updateSandbox(caller, input),
     deleteSandbox: (caller, input) => sandboxes.deleteSandbox(caller, input),
     exportSandbox: (caller, input) => archives.exportSandbox(caller, input),
-    importSandbox: (caller, input) => archives.importSandbox(caller, input),
+    importSandbox: (caller, input) => {
+      checkReach(caller, input.archive);
+      return input.as === 'move' ? moves.importSandbox(caller, input) : archives.importSandbox(caller, input);
+    },
+    moveSandbox: (caller, input) => moves.moveSandbox(caller, input),
+    undoMove: (caller, input) => moves.undoMove(caller, input),
     pauseSandbox: (caller, input) => sandboxes.pauseSandbox(caller, input),
     resumeSandbox: (caller, input) => sandboxes.resumeSandbox(caller, input),
     takeSnapshot: (caller, input) => sandboxes.takeSnapshot(caller, input),
@@ -269,6 +279,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       sharesInUse.close();
       scheduleRuns.close();
       scrubber.close();
+      regularArchives.close();
       await watch.close();
       // Their operations have ended or were let go of: what is left is tidying up.
       const tidied = [
@@ -276,6 +287,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
         setWakes.settled(),
         scheduleRuns.settled(),
         rolling.settled(),
+        regularArchives.settled(),
         relief.close(),
         collector.close(),
       ];

@@ -159,9 +159,9 @@ export class Driver {
     }
   }
 
-  /** Carries out the create that `addSandboxes` recorded as in flight. */
-  performCreate<T>(begun: RecordedSandbox, run: Effect<T>['run']): Promise<Performed<T>> {
-    const plan: Plan = { input: begun.forkedFrom === null ? {} : { from: begun.forkedFrom.snapshotId } };
+  /** Carries out the create, or the arrival, that `addSandboxes` recorded as in flight. */
+  performCreate<T>(begun: RecordedSandbox, input: OperationInput, run: Effect<T>['run']): Promise<Performed<T>> {
+    const plan: Plan = { input };
     return this.#carryOut(begun, plan, run);
   }
 

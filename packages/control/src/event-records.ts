@@ -15,16 +15,17 @@ import type {
   SnapshotId,
 } from '@space/core';
 import type { RecordedSkip } from './history-records.ts';
-import type { OperationEnd, Outcome, RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { Archiving, OperationEnd, Outcome, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import type { RecordedShare } from './share-records.ts';
 
 export type EventKind =
-  | `sandbox.${'created' | 'running' | 'out_of_space' | 'paused' | 'crashed' | 'deleted'}`
+  | `sandbox.${'created' | 'running' | 'out_of_space' | 'paused' | 'crashed' | 'moved' | 'deleted'}`
   | 'sandbox.not_paused'
   | 'snapshot.taken'
   | 'snapshot.deleted'
   | 'snapshot.skipped'
   | 'snapshot.bad'
+  | `archive.${'made' | 'failed'}`
   | 'operation.ended'
   | 'key.revoked'
   | `share.${'created' | 'revoked'}`;
@@ -88,14 +89,15 @@ export function eventsOfEnd(
   const { id: sandboxId, projectId, operation } = before;
   const base = { ...NOTHING, at: end.at, projectId, sandboxId };
   const states = eventsOfSettling(before, end.settled, end.at);
-  const created = operation === 'create' && end.settled !== 'deleted';
+  const isBirth = operation === 'create' || (operation === 'arrive' && before.settled === 'absent');
+  const created = isBirth && end.settled !== 'deleted';
   const { operationId, outcome, errorCode } = end;
   return [
     ...(created ? [{ ...base, kind: 'sandbox.created' as const }] : []),
     ...taken.map(({ id, degraded }) => {
       return { ...base, kind: 'snapshot.taken' as const, snapshotId: id, errorCode: degraded };
     }),
-    ...(operation === 'create' && !created ? [] : states),
+    ...(isBirth && !created ? [] : states),
     { ...base, kind: 'operation.ended', operationId, operation, outcome, errorCode },
   ];
 }
@@ -146,6 +148,16 @@ export function endsPauseFailure(
   { settled, outcome }: Pick<OperationEnd, 'settled' | 'outcome'>,
 ): boolean {
   return settled !== 'running' || (operation === 'rewind' && outcome === 'ok');
+}
+
+export function eventOfArchiving(
+  { id: sandboxId, projectId }: Pick<RecordedSandbox, 'id' | 'projectId'>,
+  { last, failure }: Archiving,
+  at: Date,
+): NewEvent {
+  const base = { ...NOTHING, at, projectId, sandboxId };
+  if (failure !== null) return { ...base, kind: 'archive.failed', errorCode: failure.code };
+  return { ...base, kind: 'archive.made', snapshotId: last?.snapshotId ?? null };
 }
 
 export function eventOfShare(

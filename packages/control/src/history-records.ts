@@ -6,7 +6,7 @@
  * removed from its vault however often that has to be tried.
  */
 import type { ErrorCode, ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
-import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { Archiving, RecordedSandbox, RecordedSnapshot } from './records.ts';
 
 export interface DoomedPoint {
   readonly id: SnapshotId;
@@ -55,6 +55,8 @@ export interface HistoryRecords {
   /** It cannot be restored, and whoever listens is told. Nothing, when it is gone or known to be bad. */
   spoilt(id: SnapshotId, reason: string, at: Date): Promise<void>;
 
+  /** How an attempt at a regular archive went; told to whoever listens. Nothing else of the sandbox changes. */
+  noteArchiving(sandbox: Pick<RecordedSandbox, 'id' | 'projectId'>, archiving: Archiving, at: Date): Promise<void>;
   /** Tells that the schedule took none. */
   noteSkip(sandbox: Pick<RecordedSandbox, 'id' | 'projectId'>, skip: RecordedSkip): Promise<void>;
   /** Newest first; after the one time, up to the other. */

@@ -71,6 +71,7 @@ export class LifecycleUseCases {
       wakeAt: dateOf(input.wakeAt ?? null),
       snapshotPolicy: input.snapshots ?? {},
       network: input.network ?? DEFAULT_NETWORK_POLICY,
+      arrival: null,
     };
     if (input.network !== undefined) await this.#network.check(projectId, input.network);
     const { snapshot: reference } = input;
@@ -204,6 +205,7 @@ export class LifecycleUseCases {
       snapshotPolicy: source.snapshotPolicy,
       network: source.network,
       forkedFrom: { sandboxId: point.sandboxId, snapshotId: point.id },
+      arrival: null,
     };
     const births = ids.map(() => birth);
     return this.#nursery.bear(births, caller, { ids }).finally(() => this.#pins.unpin(point.id));

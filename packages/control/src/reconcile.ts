@@ -133,6 +133,8 @@ export class Reconciler {
     inspected: InspectedSandbox,
     crash = { detail: notFound(inspected), at: new Date(this.#ports.clock.now()) },
   ): Promise<boolean> {
+    // Whatever a node says, one that has left runs nowhere here: only an arrival changes that.
+    if (sandbox.settled === 'moved') return false;
     const settled: Settled = inspected.real === 'absent' ? 'crashed' : inspected.real;
     if (settled === sandbox.settled) return false;
     const head = await this.#knownHead(inspected);
@@ -145,6 +147,7 @@ export class Reconciler {
     const changes: SandboxChanges = {
       crash: settled === 'crashed' ? crash : null,
       ...(settled === 'paused' && head !== undefined ? { head } : {}),
+      ...(inspected.moved === undefined ? {} : { moved: inspected.moved }),
       ...(inspected.generation > sandbox.generation ? { generation: inspected.generation } : {}),
     };
     const { records, clock, logger } = this.#ports;

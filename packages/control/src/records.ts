@@ -19,6 +19,7 @@ import type {
   Changed,
   ErrorCode,
   LifecycleState,
+  MovedTo,
   NetworkPolicy,
   Operation,
   OperationId,
@@ -75,8 +76,32 @@ export interface RecordedSandbox extends LifecycleState {
   readonly crash: Crash | null;
   /** Why it runs although it is idle: its pauses fail, one after the other. Null: they do not. */
   readonly pauseFailure: PauseFailure | null;
+  /** The archive by which it left, while it is moved; with `head`, all that is needed to undo that. */
+  readonly moved: MovedTo | null;
+  /**
+   * How many moves it had been through when it last left or came. An id is taken up again only by a move of a higher number, or by
+   * the one that it left by.
+   */
+  readonly moves: number;
+  /** How its regular archives go; null: there was none yet. */
+  readonly archiving: Archiving | null;
   readonly createdAt: Date;
   readonly updatedAt: Date;
+}
+
+export interface Archiving {
+  readonly last: ArchivedLast | null;
+  /** ISO 8601: when the last attempt ended. */
+  readonly triedAt: string;
+  readonly tookMs: number;
+  /** Of the last attempt, and how many in a row. */
+  readonly failure: { readonly code: ErrorCode; readonly count: number } | null;
+}
+
+export interface ArchivedLast extends MovedTo {
+  readonly snapshotId: SnapshotId;
+  /** ISO 8601: the instant that the point holds. */
+  readonly takenAt: string;
 }
 
 export interface Crash {
@@ -116,9 +141,18 @@ export interface NewSandbox
     | 'forkedFrom'
   > {
   readonly operationId: OperationId;
+  /** It comes by a move, and is `absent` with its arrival in flight. Null: it is made. */
+  readonly arrival: Arrival | null;
   /** Who asks for it; null: the platform itself. */
   readonly by: Asker | null;
   readonly at: Date;
+}
+
+export interface Arrival {
+  /** Of the move. A tombstone of that id that has been through fewer makes way for it. */
+  readonly number: number;
+  readonly generation: number;
+  readonly source: MovedTo;
 }
 
 /**
@@ -196,6 +230,10 @@ export interface OperationInput {
   /** The point that it starts from. */
   readonly from?: SnapshotId | 'crashed';
   readonly generation?: number;
+  /** Of a move that leaves or comes: its number. */
+  readonly move?: number;
+  /** The archive that it comes by. */
+  readonly source?: MovedTo;
   /** Why the platform did it unasked. */
   readonly cause?: OperationCause;
 }
@@ -237,6 +275,8 @@ export interface SandboxChanges {
   readonly generation?: number;
   readonly head?: SnapshotId | null;
   readonly crash?: Crash | null;
+  readonly moved?: MovedTo | null;
+  readonly moves?: number;
 }
 
 /** What is found at rest to be otherwise than recorded: compare-and-set on (epoch, nothing in flight). */
@@ -260,7 +300,7 @@ export interface PageRequest {
 }
 
 export interface Records {
-  /** All or none. Throws `name_taken`, `limit_reached`. */
+  /** All or none. Throws `name_taken`, `limit_reached`; `wrong_state` when what is to arrive is here, or has been since. */
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void>;
   /** Also a tombstone. */
   findSandbox(id: SandboxId): Promise<RecordedSandbox | null>;
@@ -330,6 +370,9 @@ export interface Records {
   /** Idempotent. */
   dropSnapshots(ids: readonly SnapshotId[], at: Date): Promise<void>;
 
+  /** A name of this installation that no other one has, by which it claims moves. */
+  installation(): Promise<string>;
+
   readonly tenants: TenantRecords;
   readonly calls: CallRecords;
   readonly audit: AuditRecords;
@@ -347,4 +390,10 @@ export interface Records {
 /** Whether it counts among what the organisation may have. */
 export function countsAsKept({ name, pinned }: Pick<RecordedSnapshot, 'name' | 'pinned'>): boolean {
   return pinned || name !== null;
+}
+
+/** What the journal says of a sandbox to be. */
+export function inputOfBirth({ forkedFrom, arrival }: Pick<NewSandbox, 'forkedFrom' | 'arrival'>): OperationInput {
+  if (arrival !== null) return { move: arrival.number, source: arrival.source };
+  return forkedFrom === null ? {} : { from: forkedFrom.snapshotId };
 }

@@ -16,3 +16,18 @@ export async function retryUnavailable<T>(attempt: () => Promise<T>): Promise<T>
   }
   return attempt();
 }
+
+/** A storage of archives that fails for a moment; each time it goes on with what is missing. */
+const STORAGE_PAUSES_MS = [1_000, 3_000, 10_000, 30_000];
+
+export async function goOn<T>(attempt: () => Promise<T>): Promise<T> {
+  for (const pauseMs of STORAGE_PAUSES_MS) {
+    try {
+      return await attempt();
+    } catch (thrown) {
+      if (!(thrown instanceof AppError) || thrown.code !== 'archive_unavailable') throw thrown;
+      await sleep(pauseMs);
+    }
+  }
+  return attempt();
+}

@@ -22,6 +22,7 @@ import {
   type SandboxId,
   type SnapshotKind,
   type SnapshotPolicy,
+  snapshotEveryMs,
 } from '@space/core';
 import type { Collector } from './collector.ts';
 import { type HowTaken, NotRunningError } from './effects.ts';
@@ -111,9 +112,9 @@ export class RollingPoints {
     }
   }
 
-  #dueKind(id: SandboxId, { everyMs }: SnapshotPolicy, nowMs: number): SnapshotKind | null {
+  #dueKind(id: SandboxId, policy: SnapshotPolicy, nowMs: number): SnapshotKind | null {
     const track = this.#tracks.get(id);
-    return track === undefined ? null : dueKind(track, everyMs, nowMs);
+    return track === undefined ? null : dueKind(track, snapshotEveryMs(policy), nowMs);
   }
 
   #update(id: SandboxId, changes: Partial<Track>): void {

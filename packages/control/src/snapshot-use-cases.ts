@@ -133,7 +133,9 @@ export class SnapshotUseCases {
     if (this.#machinery.pins.has(snapshot.id)) throw inUse('Sandboxes are being started from the snapshot.');
     if (sandbox === null || sandbox.settled === 'deleted') return;
     if (sandbox.operation !== null) throw inUse(`A ${sandbox.operation} of its sandbox is in progress.`);
-    if (sandbox.settled === 'paused' && sandbox.head === snapshot.id) throw inUse('Its sandbox is paused at it.');
+    const isAtRest = sandbox.settled === 'paused' || sandbox.settled === 'moved';
+    if (isAtRest && sandbox.head === snapshot.id)
+      throw inUse(`Its sandbox is ${sandbox.settled}, and would go on from it.`);
   }
 }
 

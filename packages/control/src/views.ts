@@ -25,7 +25,7 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
   const status = statusOf(sandbox);
   if (status === 'deleted') throw new AppError('not_found', `There is no sandbox "${sandbox.id}".`);
   const { id, name, template, size, generation, head, forkedFrom, metadata, crash } = sandbox;
-  const { pauseAfterMs, wakeAt, snapshotPolicy, network, pauseFailure } = sandbox;
+  const { pauseAfterMs, wakeAt, snapshotPolicy, network, pauseFailure, moved, archiving } = sandbox;
   return {
     id,
     name,
@@ -44,6 +44,8 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
     updatedAt: sandbox.updatedAt.toISOString(),
     crash: crash === null || status !== 'crashed' ? null : { detail: crash.detail, at: crash.at.toISOString() },
     pauseFailure: pauseFailure === null ? null : viewPauseFailure(pauseFailure),
+    moved: status === 'moved' ? moved : null,
+    archiving: viewArchiving(archiving),
   };
 }
 
@@ -61,8 +63,19 @@ export function viewSnapshot(snapshot: RecordedSnapshot): Snapshot {
   return { ...shown, state, takenAt: takenAt.toISOString(), checkedAt: checkedAt?.toISOString() ?? null };
 }
 
-function viewPolicyChoice({ everyMs, budgetMs, retention }: PolicyChoice): Sandbox['snapshots'] {
-  return { everyMs: everyMs ?? null, budgetMs: budgetMs ?? null, retention: retention ? [...retention] : null };
+function viewArchiving(archiving: RecordedSandbox['archiving']): Sandbox['archiving'] {
+  if (archiving === null) return null;
+  const { last, triedAt, failure } = archiving;
+  return { last, triedAt, failure: viewFailure(failure?.code ?? null) };
+}
+
+function viewPolicyChoice({ everyMs, budgetMs, retention, archive }: PolicyChoice): Sandbox['snapshots'] {
+  return {
+    everyMs: everyMs ?? null,
+    budgetMs: budgetMs ?? null,
+    retention: retention ? [...retention] : null,
+    archive: archive ?? null,
+  };
 }
 
 export function viewNetwork({ preset, allow, deny }: NetworkPolicy): Sandbox['network'] {

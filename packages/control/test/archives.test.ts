@@ -10,7 +10,7 @@ type ImportOptions = Partial<Omit<Input<'importSandbox'>, 'archive'>>;
 const exported = (world: World, id: string, options: ExportOptions = {}) =>
   world.control.exportSandbox(world.caller(), { id, location: 'default', timeline: false, ...options });
 const imported = (world: World, archive: string, options: ImportOptions = {}) =>
-  world.control.importSandbox(world.caller(), { archive, location: 'default', boot: false, ...options });
+  world.control.importSandbox(world.caller(), { archive, location: 'default', as: 'copy', boot: false, ...options });
 
 async function refusalOf(call: Promise<unknown>): Promise<AppError> {
   return await call.then(
@@ -153,7 +153,7 @@ describe('an import', () => {
     const { id } = await counted(world);
     const { archive } = await exported(world, id);
     const caller = { ...world.caller(), idempotencyKey: 'once' };
-    const once = () => world.control.importSandbox(caller, { archive, location: 'default', boot: false });
+    const once = () => world.control.importSandbox(caller, { archive, location: 'default', as: 'copy', boot: false });
     expect((await once()).id).toBe((await once()).id);
     expect((await world.control.listSandboxes(world.caller(), { limit: 10 })).sandboxes).toHaveLength(2);
   });
@@ -172,7 +172,7 @@ describe('an import', () => {
     for (const principal of strangers) {
       const call = world.control.importSandbox(
         { ...operator, principal },
-        { archive: elsewhere, location: 'default', boot: false },
+        { archive: elsewhere, location: 'default', as: 'copy', boot: false },
       );
       expect((await refusalOf(call)).code).toBe('not_found');
     }

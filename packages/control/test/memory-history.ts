@@ -1,11 +1,11 @@
 /** History in memory, for tests, over the maps of the records that it belongs to. */
 import type { ErrorCode, ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
-import { eventOfDamage, eventOfSkip, type NewEvent } from '../src/event-records.ts';
+import { eventOfArchiving, eventOfDamage, eventOfSkip, type NewEvent } from '../src/event-records.ts';
 import type { DoomedPoint, HistoryRecords, RecordedSkip } from '../src/history-records.ts';
-import type { RecordedOperation, RecordedSandbox, RecordedSnapshot } from '../src/records.ts';
+import type { Archiving, RecordedOperation, RecordedSandbox, RecordedSnapshot } from '../src/records.ts';
 
 interface Whole {
-  readonly sandboxes: ReadonlyMap<string, RecordedSandbox>;
+  readonly sandboxes: Map<string, RecordedSandbox>;
   readonly snapshots: Map<string, RecordedSnapshot>;
   readonly operations: Map<string, RecordedOperation>;
   turn(): Promise<void>;
@@ -112,6 +112,14 @@ export class MemoryHistory implements HistoryRecords {
     if (snapshot?.state !== 'good') return;
     this.#whole.snapshots.set(id, { ...snapshot, state: 'bad', badReason });
     this.#whole.tell([eventOfDamage(snapshot, at)]);
+  }
+
+  async noteArchiving(sandbox: Pick<RecordedSandbox, 'id' | 'projectId'>, archiving: Archiving, at: Date) {
+    await this.#whole.turn();
+    const now = this.#whole.sandboxes.get(sandbox.id);
+    if (now === undefined || now.settled === 'deleted') return;
+    this.#whole.sandboxes.set(now.id, { ...now, archiving });
+    this.#whole.tell([eventOfArchiving(sandbox, archiving, at)]);
   }
 
   async noteSkip(sandbox: Pick<RecordedSandbox, 'id' | 'projectId'>, skip: RecordedSkip) {

@@ -2,6 +2,7 @@
  * The records in memory, for tests: the same promises as PostgreSQL, kept by doing each change in one synchronous turn.
  * `failing` makes every call throw `unavailable`, as a database that went away does.
  */
+import { randomUUID } from 'node:crypto';
 import {
   AppError,
   addedBy,
@@ -30,6 +31,7 @@ import { paginate } from '../src/page.ts';
 import {
   countsAsKept,
   type Finding,
+  inputOfBirth,
   type NewSandbox,
   type OperationBegin,
   type OperationEnd,
@@ -53,6 +55,7 @@ import { MemoryTenants } from './memory-tenants.ts';
 export class MemoryRecords implements Records {
   /** An error: each call throws that instead. */
   failing: boolean | Error = false;
+  readonly #installation = randomUUID();
   readonly #sandboxes = new Map<string, RecordedSandbox>();
   readonly #snapshots = new Map<string, RecordedSnapshot>();
   readonly #operations = new Map<string, RecordedOperation>();
@@ -95,6 +98,7 @@ export class MemoryRecords implements Records {
         if (one.name !== null) throw nameTaken(one.name);
       }
     }
+    for (const one of sandboxes) this.#checkArrival(one);
     for (const { projectId } of sandboxes.slice(0, 1)) {
       this.#reserve(projectId, addedBy('create', 'absent', false), {
         sandboxes: sandboxes.length,
@@ -102,15 +106,21 @@ export class MemoryRecords implements Records {
         memoryMib: sandboxes.reduce((sum, { size }) => sum + size.memoryMib, 0),
       });
     }
-    for (const { operationId, by, at, ...rest } of sandboxes) {
+    for (const { operationId, by, at, arrival, ...rest } of sandboxes) {
+      const before = this.#sandboxes.get(rest.id);
+      const epoch = (before?.epoch ?? 0) + 1;
+      const operation = arrival === null ? 'create' : 'arrive';
       this.#sandboxes.set(rest.id, {
         ...rest,
         keepers: [],
         settled: 'absent',
-        operation: 'create',
+        operation,
         operationId,
-        epoch: 1,
-        generation: 1,
+        epoch,
+        generation: arrival?.generation ?? 1,
+        moved: null,
+        moves: before?.moves ?? 0,
+        archiving: null,
         head: rest.forkedFrom?.snapshotId ?? null,
         origin: rest.forkedFrom?.snapshotId ?? null,
         crash: null,
@@ -121,9 +131,9 @@ export class MemoryRecords implements Records {
       this.#startJournal(
         rest.id,
         operationId,
-        'create',
-        1,
-        rest.forkedFrom ? { from: rest.forkedFrom.snapshotId } : {},
+        operation,
+        epoch,
+        inputOfBirth({ forkedFrom: rest.forkedFrom, arrival }),
         by,
         at,
       );
@@ -196,7 +206,10 @@ export class MemoryRecords implements Records {
       const { outcome } = this.#operations.get(end.operationId) ?? { outcome: null };
       return outcome === null || outcome === 'superseded' ? null : now;
     }
-    const content = end.settled === 'deleted' ? { env: {}, metadata: {}, crash: null, wakeAt: null, keepers: [] } : {};
+    const content =
+      end.settled === 'deleted'
+        ? { env: {}, metadata: {}, crash: null, moved: null, archiving: null, wakeAt: null, keepers: [] }
+        : {};
     const isWoken = end.settled === 'running' && now.wakeAt !== null && now.wakeAt <= end.at;
     const after: RecordedSandbox = {
       ...now,
@@ -351,6 +364,11 @@ export class MemoryRecords implements Records {
     for (const id of ids) this.#drop(id, at);
   }
 
+  async installation(): Promise<string> {
+    await this.#turn();
+    return this.#installation;
+  }
+
   async ping(): Promise<void> {
     await this.#turn();
   }
@@ -360,6 +378,12 @@ export class MemoryRecords implements Records {
     await Promise.resolve();
     if (this.failing instanceof Error) throw this.failing;
     if (this.failing) throw new AppError('unavailable', 'The database does not answer.');
+  }
+
+  #checkArrival({ id, arrival }: NewSandbox): void {
+    const now = this.#sandboxes.get(id);
+    if (now === undefined || (now.settled === 'deleted' && now.moves < (arrival?.number ?? 0))) return;
+    throw new AppError('wrong_state', `${id} is here, or has been since.`);
   }
 
   #checkSnapshotName({ name, id, projectId }: RecordedSnapshot): void {

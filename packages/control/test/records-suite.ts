@@ -48,6 +48,7 @@ export function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
     snapshotPolicy: {},
     network: DEFAULT_NETWORK_POLICY,
     forkedFrom: null,
+    arrival: null,
     operationId: operationId(),
     by: null,
     at: tick(),
@@ -145,6 +146,56 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       const changes = head === undefined ? {} : { head };
       return sure(await records.endOperation(endOf(begun, { points, changes })));
     }
+
+    it('keeps how the regular archives of a sandbox go, and tells it', async () => {
+      const fresh = newSandbox();
+      await records.addSandboxes([fresh]);
+      expect(await records.findSandbox(fresh.id)).toMatchObject({ archiving: null });
+      const at = tick();
+      const last = { archive: 'a', location: 'default', snapshotId: snapshotId(), takenAt: at.toISOString() };
+      const made = { last, triedAt: at.toISOString(), tookMs: 5, failure: null };
+      const before = await records.events.latest();
+      await records.history.noteArchiving(fresh, made, at);
+      const failed = { ...made, failure: { code: 'archive_unavailable', count: 2 } as const };
+      await records.history.noteArchiving(fresh, failed, at);
+      expect((await records.findSandbox(fresh.id))?.archiving).toEqual(failed);
+      const range = { after: before, projectId: DEFAULT_PROJECT, organisationId: null, limit: 100 };
+      const told = (await records.events.list(range)).filter((one) => one.sandboxId === fresh.id);
+      expect(told.map(({ kind, snapshotId: point, errorCode }) => [kind, point, errorCode])).toEqual([
+        ['archive.made', last.snapshotId, null],
+        ['archive.failed', null, 'archive_unavailable'],
+      ]);
+      await records.history.noteArchiving({ id: sandboxId(), projectId: DEFAULT_PROJECT }, made, at);
+    });
+
+    it('lets a sandbox arrive by a move where its id is not, or a tombstone of fewer moves; and names itself as no other', async () => {
+      const source = { location: 'default', archive: 'a' };
+      const arriving = (id: SandboxId, number: number) =>
+        newSandbox({ id, arrival: { number, generation: 3, source } });
+      const arrived = (begun: RecordedSandbox, moves: number) =>
+        endOf(begun, { settled: 'paused', changes: { moves, moved: null } });
+      const find = async (id: SandboxId) => (await records.findSandbox(id)) as RecordedSandbox;
+      const first = arriving(sandboxId(), 2);
+      await records.addSandboxes([first]);
+      const begun = await find(first.id);
+      expect(begun).toMatchObject({ settled: 'absent', operation: 'arrive', generation: 3, moves: 0, moved: null });
+      expect(await records.findOperation(first.operationId)).toMatchObject({ input: { move: 2, source } });
+      await expect(records.addSandboxes([arriving(first.id, 9)])).rejects.toMatchObject({ code: 'wrong_state' });
+      await records.endOperation(arrived(begun, 2));
+      const leaving = await records.beginOperation(beginOf(await find(first.id), 'move'));
+      const moved = endOf(leaving as RecordedSandbox, { settled: 'moved', changes: { moves: 3, moved: source } });
+      expect(await records.endOperation(moved)).toMatchObject({ settled: 'moved', moved: source, moves: 3 });
+      const deleting = await records.beginOperation(beginOf(await find(first.id), 'delete'));
+      await records.endOperation(endOf(deleting as RecordedSandbox, { settled: 'deleted' }));
+      await expect(records.addSandboxes([arriving(first.id, 3)])).rejects.toMatchObject({ code: 'wrong_state' });
+      await records.addSandboxes([arriving(first.id, 4)]);
+      const again = await find(first.id);
+      expect(again).toMatchObject({ settled: 'absent', operation: 'arrive', moves: 3, moved: null });
+      expect(again.epoch).toBeGreaterThan((deleting as RecordedSandbox).epoch);
+      await expect(records.addSandboxes([newSandbox({ id: first.id })])).rejects.toBeInstanceOf(Error);
+      expect(await records.installation()).toMatch(/^[0-9a-f-]{36}$/);
+      expect(await records.installation()).toBe(await records.installation());
+    });
 
     it('records a sandbox with its create in flight and gives it back as it was', async () => {
       const fresh = newSandbox({ name: 'first' });

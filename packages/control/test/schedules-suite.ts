@@ -63,7 +63,7 @@ export function schedulesSuite(suite: string, open: () => Promise<Records>): voi
       const fields = { name: null, template: 'base', size: DEFAULT_SIZE, vault: DEFAULT_VAULT, env: {}, metadata: {} };
       const operationId = newId('operation', chance);
       const policies = { pauseAfterMs: null, wakeAt, snapshotPolicy: {}, network: DEFAULT_NETWORK_POLICY };
-      const rest = { projectId: DEFAULT_PROJECT, ...policies, forkedFrom: null, by: null, at: at(0) };
+      const rest = { projectId: DEFAULT_PROJECT, ...policies, forkedFrom: null, arrival: null, by: null, at: at(0) };
       await records.addSandboxes([{ id, ...fields, ...rest, operationId }]);
       return id;
     }

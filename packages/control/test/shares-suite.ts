@@ -49,6 +49,7 @@ export function sharesSuite(suite: string, open: () => Promise<Records>): void {
         snapshotPolicy: {},
         network: DEFAULT_NETWORK_POLICY,
         forkedFrom: null,
+        arrival: null,
         by: null,
       };
       await records.addSandboxes([{ id: sandboxId, ...fields, ...rest, operationId, at: at(0) }]);

@@ -148,6 +148,12 @@ export const ERRORS = {
     title: 'The storage of archives does not do what it was asked',
     nextStep: 'The message says what failed. Repeat the call: it goes on where it was.',
   },
+  move_taken: {
+    status: 409,
+    retry: 'never',
+    title: 'The move was taken up elsewhere, or undone',
+    nextStep: 'The sandbox lives where that was done. Import the archive as a copy to have another one here.',
+  },
   events_lost: {
     status: 410,
     retry: 'never',

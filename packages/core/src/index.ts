@@ -2,6 +2,7 @@
  * The pure core: names, errors, the lifecycle table, what a snapshot is, and the ports that adapters fill. It imports
  * nothing of ours, touches no file and no socket, and knows neither a database nor a VMM.
  */
+export * from './archiving.ts';
 export * from './authority.ts';
 export * from './cadence.ts';
 export * from './egress/addresses.ts';

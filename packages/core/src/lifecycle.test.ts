@@ -13,7 +13,7 @@ import {
 } from './lifecycle.ts';
 
 const COMMANDS: readonly Command[] = [...OPERATIONS, 'use'];
-const REALS = ['running', 'out_of_space', 'paused', 'crashed', 'absent'] as const;
+const REALS = ['running', 'out_of_space', 'paused', 'crashed', 'moved', 'absent'] as const;
 const AT_BIRTH: LifecycleState = { settled: 'absent', operation: 'create' };
 
 const anyCommand = fc.constantFrom(...COMMANDS);
@@ -132,7 +132,10 @@ describe('the lifecycle table', () => {
   it('has an exit from every state at rest: running, then deleted, can be reached from it', () => {
     for (const state of states) {
       if (state.operation !== null || state.settled === 'deleted') continue;
-      const resumed = decide(state, 'resume');
+      // One that was moved comes back first.
+      const isMoved = state.settled === 'moved';
+      if (isMoved) expect(decide(state, 'arrive')).toEqual({ kind: 'start', operation: 'arrive' });
+      const resumed = decide(isMoved ? { settled: 'paused', operation: null } : state, 'resume');
       if (resumed.kind !== 'done') expect(resumed).toEqual({ kind: 'start', operation: 'resume' });
       expect(decide(state, 'delete')).toEqual({ kind: 'start', operation: 'delete' });
     }
@@ -169,6 +172,23 @@ describe('the lifecycle table', () => {
       expect(decide(halted, command)).toMatchObject({ kind: 'refuse', code: 'out_of_space' });
     }
     expect(statusOf(halted)).toBe('out_of_space');
+  });
+
+  it('moves what is paused, lets it run nowhere then, and have it back by an arrival alone', () => {
+    const left = react({ settled: 'paused', operation: 'move' }, ended('move', { ok: true, real: 'moved' }));
+    expect(left).toEqual({ settled: 'moved', operation: null });
+    expect(statusOf(left)).toBe('moved');
+    for (const command of ['use', 'resume', 'pause', 'rewind', 'snapshot', 'fork', 'create'] as const) {
+      expect(decide(left, command)).toMatchObject({ kind: 'refuse', code: 'wrong_state' });
+    }
+    const coming: LifecycleState = { ...left, operation: 'arrive' };
+    expect(react(coming, ended('arrive', { ok: true, real: 'paused' })).settled).toBe('paused');
+    for (const real of ['moved', 'absent'] as const) {
+      expect(react(coming, ended('arrive', { ok: false, real }))).toEqual(left);
+    }
+    const strange: LifecycleState = { settled: 'absent', operation: 'arrive' };
+    expect(react(strange, ended('arrive', { ok: true, real: 'paused' })).settled).toBe('paused');
+    expect(react(strange, ended('arrive', { ok: false, real: 'absent' })).settled).toBe('deleted');
   });
 
   it('ignores the end of an operation that is not in flight', () => {

@@ -14,16 +14,33 @@
  *                        └──► deleted ◄──┘       once begun, it is finished, however often it fails
  *
  *   running ◄────► out_of_space: the node stops its vCPUs before its vault is full, and lets it go on when there is room
+ *
+ *             move                      arrive: undoes the move, or brings it back by a later one;
+ *   paused ─────────► moved ─────────► paused
+ *                                       absent ─► paused   where it has not been, or is deleted by now
  * ```
  */
 import type { ErrorCode } from './errors.ts';
 import { unreachable } from './errors.ts';
 
-export const SETTLED_STATES = ['absent', 'running', 'out_of_space', 'paused', 'crashed', 'deleted'] as const;
-/** `absent`: recorded, its create in flight, never at rest. `crashed`: its VM ended unasked; its points and its disk stand. */
+export const SETTLED_STATES = ['absent', 'running', 'out_of_space', 'paused', 'crashed', 'moved', 'deleted'] as const;
+/**
+ * `absent`: recorded, its create or its arrival in flight, never at rest. `crashed`: its VM ended unasked; its points and its disk
+ * stand. `moved`: it was handed over to whoever takes it up elsewhere, and never runs here but by an arrival.
+ */
 export type Settled = (typeof SETTLED_STATES)[number];
 
-export const OPERATIONS = ['create', 'resume', 'pause', 'rewind', 'snapshot', 'fork', 'delete'] as const;
+export const OPERATIONS = [
+  'create',
+  'resume',
+  'pause',
+  'rewind',
+  'snapshot',
+  'fork',
+  'move',
+  'arrive',
+  'delete',
+] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
 export interface LifecycleState {
@@ -41,6 +58,9 @@ export type SandboxStatus =
   | 'resuming'
   | 'rewinding'
   | 'crashed'
+  | 'moving'
+  | 'moved'
+  | 'arriving'
   | 'deleting'
   | 'deleted';
 
@@ -82,6 +102,12 @@ function decideDuring(operation: Operation, settled: Settled, command: Command):
 }
 
 function decideAtRest(settled: Exclude<Settled, 'deleted'>, command: Exclude<Command, 'delete'>): Decision {
+  if (settled === 'moved' && command !== 'move' && command !== 'arrive') {
+    return refuse(
+      'wrong_state',
+      'The sandbox was moved: it lives where the move is imported, or here when that is undone.',
+    );
+  }
   switch (command) {
     case 'create':
       return settled === 'absent' ? start('create') : refuse('wrong_state', 'The sandbox exists already.');
@@ -106,6 +132,13 @@ function decideAtRest(settled: Exclude<Settled, 'deleted'>, command: Exclude<Com
       if (settled === 'running' || settled === 'paused') return start(command);
       if (settled === 'out_of_space') return refuseForSpace();
       return refuse('wrong_state', `The sandbox is ${settled}; it must be running or paused.`);
+    case 'move':
+      // Repeated, it tells what was done; or does it now, if it broke off.
+      if (settled === 'paused' || settled === 'moved') return start('move');
+      return refuse('wrong_state', `The sandbox is ${settled}; it must be paused.`);
+    case 'arrive':
+      if (settled === 'absent' || settled === 'moved') return start('arrive');
+      return refuse('wrong_state', 'The sandbox is here already.');
     default:
       return unreachable(command);
   }
@@ -122,7 +155,7 @@ export function hasVm(settled: Settled): boolean {
 }
 
 /** What the node found to be real after an operation ended, or when a VM ended by itself. */
-export type Real = 'running' | 'out_of_space' | 'paused' | 'crashed' | 'absent';
+export type Real = 'running' | 'out_of_space' | 'paused' | 'crashed' | 'moved' | 'absent';
 
 export type LifecycleEvent =
   /** The operation in flight ended, well or not; `real` is what the node holds now. */
@@ -141,7 +174,10 @@ export function react(state: LifecycleState, event: LifecycleEvent): LifecycleSt
   if (event.operation === 'delete') return event.ok ? { settled: 'deleted', operation: null } : state;
   // A create that failed leaves nothing behind; its caller has the error.
   if (event.operation === 'create' && !event.ok) return { settled: 'deleted', operation: null };
-  // Only a create in flight is `absent`. A sandbox that the node has lost is not gone: its points may stand, so it is
+  // An arrival that failed leaves nothing of it, and what was there before as it was.
+  if (event.real === 'absent' && state.settled === 'moved') return { settled: 'moved', operation: null };
+  if (event.real === 'absent' && event.operation === 'arrive') return { settled: 'deleted', operation: null };
+  // Only what comes into being is `absent`. A sandbox that the node has lost is not gone: its points may stand, so it is
   // crashed, from which resume, rewind and delete lead out.
   return { settled: event.real === 'absent' ? 'crashed' : event.real, operation: null };
 }
@@ -156,6 +192,10 @@ export function statusOf(state: LifecycleState): SandboxStatus {
       return 'pausing';
     case 'rewind':
       return 'rewinding';
+    case 'move':
+      return 'moving';
+    case 'arrive':
+      return 'arriving';
     case 'delete':
       return 'deleting';
     case 'snapshot':

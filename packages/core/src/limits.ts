@@ -22,7 +22,8 @@ export function holdsVm({ settled, operation }: { readonly settled: Settled; rea
 
 /** What an operation adds to; a pause adds to nothing, so that it is never refused. */
 export function addedBy(operation: Operation, settled: Settled, takesKept: boolean): readonly Limited[] {
-  const created: readonly Limited[] = operation === 'create' ? ['sandboxes'] : [];
+  const created: readonly Limited[] =
+    operation === 'create' || (operation === 'arrive' && settled === 'absent') ? ['sandboxes'] : [];
   const started: readonly Limited[] = !hasVm(settled) && STARTS.includes(operation) ? ['running', 'memoryMib'] : [];
   const taken: readonly Limited[] = takesKept ? ['snapshots'] : [];
   return [...created, ...started, ...taken];

@@ -64,4 +64,12 @@ export interface SandboxRecord {
   readonly head: SnapshotId;
   /** The present life, or null while paused. */
   readonly life: LifeId | null;
+  /** It was handed over by this archive, and is not started here. */
+  readonly moved?: MovedTo;
+}
+
+/** The archive by which a sandbox left, and the place that it lies in. */
+export interface MovedTo {
+  readonly location: string;
+  readonly archive: string;
 }

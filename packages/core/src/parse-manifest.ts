@@ -63,6 +63,7 @@ const record: z.ZodType<SandboxRecord> = z.strictObject({
   template: text,
   head: idSchema('snapshot'),
   life: idSchema('life').nullable(),
+  moved: z.strictObject({ location: text, archive: text }).exactOptional(),
 });
 
 /** Throws a plain `Error` that says what does not match. */

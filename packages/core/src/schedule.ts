@@ -36,6 +36,8 @@ export function decideWaking({ settled, operation }: LifecycleState, wakeAtMs: n
     case 'out_of_space':
     // What a crash took must be accepted by a person; when one has resumed it, it runs.
     case 'crashed':
+    // It runs elsewhere, or comes back paused.
+    case 'moved':
     case 'absent':
     case 'deleted':
       return 'wait';

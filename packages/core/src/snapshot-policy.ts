@@ -17,6 +17,14 @@ export interface SnapshotPolicy {
   readonly budgetMs: number;
   /** In order of `forMs`. What is older than the last rung goes. */
   readonly retention: readonly Rung[];
+  /** Whether its newest point is brought into an archive again and again: that bounds what is lost with its host. */
+  readonly archive: RegularArchive | 'off';
+}
+
+export interface RegularArchive {
+  readonly everyMs: number;
+  /** The place that it goes to. */
+  readonly location: string;
 }
 
 /** Null and absent: what stands above decides. */
@@ -30,6 +38,8 @@ export const MIN_SNAPSHOT_EVERY_MS = 10_000;
 export const MAX_SNAPSHOT_EVERY_MS = HOUR_MS;
 export const MIN_SNAPSHOT_BUDGET_MS = 10;
 export const MAX_SNAPSHOT_BUDGET_MS = 2_000;
+export const MIN_ARCHIVE_EVERY_MS = MINUTE_MS;
+export const MAX_ARCHIVE_EVERY_MS = 7 * DAY_MS;
 export const MAX_RUNGS = 8;
 export const MAX_RETENTION_MS = 366 * DAY_MS;
 
@@ -41,6 +51,7 @@ export const DEFAULT_SNAPSHOT_POLICY: SnapshotPolicy = {
     { forMs: DAY_MS, everyMs: 10 * MINUTE_MS },
     { forMs: 7 * DAY_MS, everyMs: HOUR_MS },
   ],
+  archive: 'off',
 };
 
 /** `choices` from the nearest (the sandbox's) to the farthest. */
@@ -48,7 +59,20 @@ export function policyOf(...choices: readonly PolicyChoice[]): SnapshotPolicy {
   const first = <K extends keyof SnapshotPolicy>(key: K): SnapshotPolicy[K] =>
     choices.map((choice) => choice[key]).find((value) => value !== undefined && value !== null) ??
     DEFAULT_SNAPSHOT_POLICY[key];
-  return { everyMs: first('everyMs'), budgetMs: first('budgetMs'), retention: first('retention') };
+  const [everyMs, budgetMs, retention, archive] = [
+    first('everyMs'),
+    first('budgetMs'),
+    first('retention'),
+    first('archive'),
+  ];
+  return { everyMs, budgetMs, retention, archive };
+}
+
+/** How often it is snapshotted by itself: often enough for what is archived. */
+export function snapshotEveryMs({ everyMs, archive }: SnapshotPolicy): number | 'off' {
+  if (archive === 'off') return everyMs;
+  const atMost = Math.min(archive.everyMs, MAX_SNAPSHOT_EVERY_MS);
+  return everyMs === 'off' ? atMost : Math.min(everyMs, atMost);
 }
 
 /** What is wrong with a ladder, or null. */

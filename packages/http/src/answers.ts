@@ -30,6 +30,8 @@ export const ANSWERS: Answers = {
   },
 
   exportSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.exportSandbox(caller, input) }),
+  moveSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.moveSandbox(caller, input) }),
+  undoMove: async ({ useCases, caller, input }) => ({ body: await useCases.undoMove(caller, input) }),
   importSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.importSandbox(caller, input) }),
 
   exec: async (call) => {

@@ -509,10 +509,12 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       metadata,
       crash: null,
       pauseFailure: null,
+      moved: null,
+      archiving: null,
       idle: { pauseAfterMs: 600_000 },
       wakeAt: null,
-      snapshots: { everyMs: null, budgetMs: null, retention: null },
       network: { preset: 'packages', allow: [], deny: [] },
+      snapshots: { everyMs: null, budgetMs: null, retention: null, archive: null },
     };
     const stored: Stored = { sandbox, env, files: new FakeFiles() };
     this.sandboxes.set(sandbox.id, stored);

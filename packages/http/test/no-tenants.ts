@@ -56,6 +56,12 @@ export class NoTenants {
   exportSandbox(): Promise<never> {
     return refuse();
   }
+  moveSandbox(): Promise<never> {
+    return refuse();
+  }
+  undoMove(): Promise<never> {
+    return refuse();
+  }
   importSandbox(): Promise<never> {
     return refuse();
   }

@@ -28,6 +28,8 @@ export const NODE_CALLS = {
   exportPoints: 'stream',
   readArchive: 'read',
   importPoints: 'abortable',
+  handOver: 'abortable',
+  arrive: 'abortable',
   inspect: 'read',
   inspectAll: 'read',
   usage: 'read',
@@ -80,6 +82,8 @@ const ORDERS: readonly string[] = [
   'destroy',
   'exportPoints',
   'importPoints',
+  'handOver',
+  'arrive',
 ] satisfies readonly NodeCall[];
 /** Those whose first argument is no sandbox. */
 const OF_A_VAULT: readonly string[] = [

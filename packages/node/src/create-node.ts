@@ -20,6 +20,7 @@ import { guestCalls } from './guest-calls.ts';
 import { Ledger } from './ledger.ts';
 import type { ConnectGuest, Life } from './life.ts';
 import { MemoryBudget } from './memory-budget.ts';
+import { createMoves } from './moves.ts';
 import { createOrders, type NodeState } from './orders.ts';
 import { createPassage } from './passage.ts';
 import { Pool, type PoolOptions } from './pool.ts';
@@ -123,11 +124,12 @@ export function createNode(options: NodeOptions): Node {
   };
 
   const stop = new AbortController();
-  const passage = createPassage(state, { archives: options.archives, limits: options.limits, stop: stop.signal });
+  const ways = { archives: options.archives, limits: options.limits, stop: stop.signal };
 
   return {
     ...createOrders(state),
-    ...passage,
+    ...createPassage(state, ways),
+    ...createMoves(state, ways),
     ...guestCalls((sandboxId) => usableLife(state, sandboxId)),
     templates: async () => ready.status(),
     async ensureReady(vault, template, size) {

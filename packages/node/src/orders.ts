@@ -106,6 +106,7 @@ async function start(state: NodeState, order: StartOrder): Promise<StartedLife> 
   const { ledger, machinery, pool } = state;
   const vault = ledger.vault(order.vault);
   const before = ledger.find(order.sandboxId)?.record;
+  if (before?.moved !== undefined) throw new AppError('wrong_state', `${order.sandboxId} was moved.`);
   if (state.lives.has(order.sandboxId)) throw new AppError('wrong_state', `${order.sandboxId} is running.`);
   const from = order.from === 'crashed' ? crashedDisk(order, before) : order.from;
   const plan: LifePlan = {
@@ -212,6 +213,7 @@ async function rewind(state: NodeState, order: RewindOrder): Promise<{ kept: Tak
   const { ledger, machinery } = state;
   const since = machinery.clock.monotonicMs();
   const { vault, record } = ledger.get(order.sandboxId);
+  if (record.moved !== undefined) throw new AppError('wrong_state', `${order.sandboxId} was moved.`);
   const target = await vault.readPoint(order.to);
   // Until the target runs and knows who it is, the present is not disturbed.
   const prepared = await prepareLife(machinery, {
@@ -304,12 +306,23 @@ async function destroy(state: NodeState, order: DestroyOrder): Promise<void> {
 }
 
 function inspected(state: NodeState, { vault, record }: Held): InspectedSandbox {
-  const { sandboxId, epoch, generation, head, life } = record;
-  return { vault: vault.name, sandboxId, epoch, generation, head, life, real: realOf(state, record) };
+  const { sandboxId, epoch, generation, head, life, moved } = record;
+  const real = realOf(state, record);
+  return {
+    vault: vault.name,
+    sandboxId,
+    epoch,
+    generation,
+    head,
+    life,
+    real,
+    ...(moved === undefined ? {} : { moved }),
+  };
 }
 
 function realOf(state: NodeState, record: SandboxRecord): Real {
   const life = state.lives.get(record.sandboxId);
   if (life !== undefined) return life.halted ? 'out_of_space' : 'running';
+  if (record.moved !== undefined) return 'moved';
   return record.life === null ? 'paused' : 'crashed';
 }

@@ -34,7 +34,6 @@ export function createPassage(state: NodeState, { archives, limits, stop }: Pass
     archive: archiveAt(archives, location),
     ref: refOf(archive),
   });
-  const signalOf = (signal: AbortSignal | undefined) => (signal === undefined ? stop : AbortSignal.any([stop, signal]));
   return {
     async *exportPoints({ vault, sandboxId, location, projectId, template, points, base }, signal) {
       yield* exportPoints({
@@ -47,7 +46,7 @@ export function createPassage(state: NodeState, { archives, limits, stop }: Pass
         base: base === null ? null : refOf(base),
         limits,
         madeAt: new Date(machinery.clock.now()).toISOString(),
-        signal: signalOf(signal),
+        signal: signalOf({ stop }, signal),
       });
     },
     async readArchive(source) {
@@ -58,14 +57,12 @@ export function createPassage(state: NodeState, { archives, limits, stop }: Pass
       machinery.tracer.span({ name: 'node importPoints', attributes: { 'space.sandbox': order.sandboxId } }, () =>
         ledger.exclusively(order.sandboxId, order.epoch, async () => {
           const { archive, ref } = placeOf(order);
-          const { points } = await readIndex(archive, ref, limits, signalOf(signal));
+          const { points } = await readIndex(archive, ref, limits, signalOf({ stop }, signal));
           const events = importPoints({
-            ...{ vault: ledger.vault(order.vault), archive, space: ref.space, points },
-            ...{ sandboxId: order.sandboxId, generation: order.generation, chance: machinery.chance },
-            disksOnly: order.disksOnly,
-            names: namesOf(points, order),
+            ...{ vault: ledger.vault(order.vault), archive, space: ref.space, points, chance: machinery.chance },
+            as: { kind: 'copy', names: namesOf(points, order), ...order },
             check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
-            signal: signalOf(signal),
+            signal: signalOf({ stop }, signal),
           });
           for await (const _event of events);
         }),
@@ -73,14 +70,18 @@ export function createPassage(state: NodeState, { archives, limits, stop }: Pass
   };
 }
 
-function archiveAt(archives: PassageOptions['archives'], location: string): Archive {
+export function signalOf({ stop }: Pick<PassageOptions, 'stop'>, signal: AbortSignal | undefined): AbortSignal {
+  return signal === undefined ? stop : AbortSignal.any([stop, signal]);
+}
+
+export function archiveAt(archives: PassageOptions['archives'], location: string): Archive {
   const archive = archives.get(location);
   if (archive !== undefined) return archive;
   const known = [...archives.keys()].join(', ') || 'none';
   throw new AppError('not_found', `There is no place for archives named "${location}"; there is ${known}.`);
 }
 
-function refOf(text: string): ArchiveRef {
+export function refOf(text: string): ArchiveRef {
   const ref = parseArchiveRef(text);
   if (ref === undefined) throw new AppError('bad_request', 'That is not the name of an archive: prj_…/sbx_…/<digest>.');
   return ref;
@@ -94,7 +95,7 @@ function namesOf(points: readonly ArchivedPoint[], { points: names }: ImportOrde
 }
 
 function summaryOf(
-  { sandboxId, template, madeAt, points, head }: ArchiveIndex,
+  { sandboxId, template, madeAt, points, head, move }: ArchiveIndex,
   { machinery }: NodeState,
 ): ArchiveSummary {
   const places = new Map(points.map(({ manifest }, at) => [manifest.snapshotId, at]));
@@ -103,7 +104,9 @@ function summaryOf(
   const need = hasMemory ? unmetNeed(last.manifest.machine, machinery.runtime) : undefined;
   return {
     ...{ sandboxId, template, madeAt },
-    points: points.map(({ manifest: { parent, size, takenAt, ...rest } }) => ({
+    points: points.map(({ manifest: { snapshotId, owner, parent, size, takenAt, ...rest } }) => ({
+      snapshotId,
+      generation: owner.generation,
       kind: kindOf(rest),
       parent: (parent === null ? undefined : places.get(parent)) ?? null,
       size,
@@ -111,5 +114,6 @@ function summaryOf(
     })),
     head: places.get(head) ?? 0,
     unfit: need === undefined ? null : need,
+    move: move === undefined ? null : { number: move.number, generation: move.generation, settings: move.settings },
   };
 }

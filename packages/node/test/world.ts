@@ -50,6 +50,7 @@ export interface World extends AsyncDisposable {
   node: NodePort;
   /** The present node's; `free` says how much is left in it. */
   vault: FakeVault;
+  readonly archive: FakeArchive;
   readonly faults: Faults;
   readonly runtime: FakeRuntime;
   readonly egress: FakeEgress;
@@ -92,14 +93,15 @@ export async function makeWorld(
   memoryMib = 100_000,
   pool: PoolOptions = { memoryMib: 0 },
   size = TINY,
+  shared?: FakeArchive,
 ): Promise<World> {
   const folder = await mkdtemp(join(existsSync(IN_MEMORY) ? IN_MEMORY : tmpdir(), 'space-node-'));
   const image = join(folder, 'base.img');
   await writeFile(image, '{}');
   const egress = new FakeEgress();
   const faults = new Faults();
-  const archive = new FakeArchive(faults);
-  const chance = seededChance(7);
+  const archive = shared ?? new FakeArchive(faults);
+  const chance = seededChance(shared === undefined ? 7 : 8);
   const runtime = new FakeRuntime(memory, faults);
   const socketPath = join(folder, 'link');
   let service: Service | null = null;
@@ -150,6 +152,7 @@ export async function makeWorld(
     ...(await open()),
     warnings,
     neededBuilds: () => present?.neededBuilds() ?? null,
+    archive,
     faults,
     runtime,
     egress,

@@ -84,6 +84,7 @@ export {
   type IdlePolicy,
   type ImportOptions,
   type ListOptions,
+  type MoveSandboxOptions,
   type NetworkChoice,
   type NetworkRule,
   type PastTime,

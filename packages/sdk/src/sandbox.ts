@@ -51,6 +51,8 @@ export interface SnapshotPolicyChoice {
   readonly budgetMs?: number | null;
   /** For points up to an age, one is kept per so long (0: each). Pinned and named ones stay for ever. */
   readonly retention?: readonly { readonly forMs: number; readonly everyMs: number }[] | null;
+  /** How often its newest snapshot is brought into an archive; `fields.archiving` says how that goes. */
+  readonly archive?: { readonly everyMs: number; readonly location: string } | 'off' | null;
 }
 
 /** The points of a sandbox, newest first, what was forked from them, when none was taken and why, and what holds now. */
@@ -153,11 +155,22 @@ export interface ExportOptions extends CallOptions {
   readonly base?: string;
 }
 
+export interface MoveSandboxOptions extends CallOptions {
+  /** A place for archives that both installations have; default `default`. */
+  readonly location?: string;
+  /** All of its snapshots go along; default true. */
+  readonly timeline?: boolean;
+  /** An earlier archive of it, in the same place. */
+  readonly base?: string;
+}
+
 export interface ImportOptions extends ConnectionOptions, CallOptions {
   /** Where the archive lies; default `default`. */
   readonly location?: string;
+  /** `move`: the sandbox itself, which one installation can have; default `copy`. */
+  readonly as?: 'copy' | 'move';
   readonly name?: string;
-  /** An archive holds no environment and no labels. */
+  /** The archive of a copy holds no environment and no labels. */
   readonly env?: Readonly<Record<string, string>>;
   readonly metadata?: Readonly<Record<string, string>>;
   /** The disk alone, booted; default false. */
@@ -214,16 +227,16 @@ export class Sandbox implements AsyncDisposable {
 
   /**
    * Makes a sandbox from an archive, as `export` has named it; it runs when this returns. It is a copy, with an id and an
-   * identity of its own. All that is read is checked against the digests that hang on the name.
+   * identity of its own; or, `as: 'move'` from what `move` has named, the sandbox itself, which one installation can have. All that is read is checked against the digests that hang on the name.
    *
    * Errors: `archive_damaged`, `archive_unsupported`, `archive_unavailable`, `not_found`; `snapshot_unfit` when its memory
-   * needs what is not there: then `boot: true` takes its disk alone.
+   * needs what is not there: then `boot: true` takes its disk alone; `move_taken`.
    */
   static async import(archive: string, options: ImportOptions = {}): Promise<Sandbox> {
-    const { location, name, env, metadata, boot, signal, ...unknown } = withoutConnection(options);
+    const { location, as, name, env, metadata, boot, signal, ...unknown } = withoutConnection(options);
     refuseUnknown(unknown);
     const transport = new Transport(options);
-    const json = { archive, location, name, env, metadata, boot };
+    const json = { archive, location, as, name, env, metadata, boot };
     const call = { method: 'POST', path: '/v1/sandboxes/import', json, signal } as const;
     return new Sandbox(transport, await transport.json<SandboxFields>(call));
   }
@@ -397,6 +410,23 @@ export class Sandbox implements AsyncDisposable {
     refuseUnknown(unknown);
     const json = { location, snapshot: referenceOf(snapshot), timeline, base };
     return this.#transport.json({ method: 'POST', path: `${this.#path}/export`, json, signal });
+  }
+
+  /**
+   * Hands it over: its `archive` can then be imported `as: 'move'`, once, here or in another installation that has the same place for
+   * archives. It is paused and never runs here again, unless `undoMove` takes it back before. Repeated, it tells the archive again.
+   */
+  async move({ location, timeline, base, signal, ...unknown }: MoveSandboxOptions = {}): Promise<Exported> {
+    refuseUnknown(unknown);
+    const json = { location, timeline, base };
+    return this.#transport.json({ method: 'POST', path: `${this.#path}/move`, json, signal });
+  }
+
+  /** Takes a move back that nobody has taken up: it is paused, as it left. Throws `move_taken` when somebody has. */
+  async undoMove({ signal, ...unknown }: CallOptions = {}): Promise<this> {
+    refuseUnknown(unknown);
+    this.#fields = await this.#transport.json({ method: 'DELETE', path: `${this.#path}/move`, signal });
+    return this;
   }
 
   /** What left it or was refused, newest first, fetched as they are asked for. */

@@ -78,6 +78,19 @@ export function archiveSuite(name: string, makeArchive: () => Promise<ArchiveUnd
       expect(await archive.has({ kind: 'index', space: other, sandboxId, digest })).toBe(false);
     });
 
+    it('makes what may be made once for one of those who ask, and keeps it as it was made', async () => {
+      const [space, sandboxId] = [newId('project', chance), newId('sandbox', chance)];
+      const key: ArchiveKey = { kind: 'claim', space, sandboxId, digest: digestOf(randomBytes(8)) };
+      const names = Array.from({ length: 8 }, (_, at) => Buffer.from(`claimant ${at}`));
+      const made = await Promise.all(names.map((name) => archive.create(key, name)));
+      expect(made.filter((one) => one)).toHaveLength(1);
+      const winner = names[made.indexOf(true)] as Buffer;
+      expect(Buffer.from((await archive.get(key, 100)) ?? [])).toEqual(winner);
+      expect(await archive.create(key, Buffer.from('late'))).toBe(false);
+      expect(Buffer.from((await archive.get(key, 100)) ?? [])).toEqual(winner);
+      expect(await archive.indexes(space, sandboxId)).toEqual([]);
+    });
+
     it('does nothing once it is told to stop', async () => {
       const key = chunkKey(randomBytes(8));
       const stopped = AbortSignal.abort(new Error('enough'));

@@ -32,6 +32,14 @@ export class FakeArchive implements Archive {
     this.objects.set(archivePath(key), Uint8Array.from(bytes));
   }
 
+  async create(key: ArchiveKey, bytes: Uint8Array, signal?: AbortSignal): Promise<boolean> {
+    await this.#at('archive.create', signal);
+    const isNew = !this.objects.has(archivePath(key));
+    if (isNew) this.objects.set(archivePath(key), Uint8Array.from(bytes));
+    await this.#at('archive.create done', signal);
+    return isNew;
+  }
+
   async has(key: ArchiveKey, signal?: AbortSignal): Promise<boolean> {
     await this.#at('archive.has', signal);
     return this.objects.has(archivePath(key));

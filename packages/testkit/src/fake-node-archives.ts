@@ -9,6 +9,7 @@ import {
   type ExportEvent,
   type ExportOrder,
   formatArchiveRef,
+  type HandOverOrder,
   parseArchiveRef,
   type SnapshotId,
 } from '@space/core';
@@ -22,13 +23,17 @@ export interface ArchivedFakePoint {
   readonly parent: SnapshotId | null;
 }
 
+type Written = ExportOrder | HandOverOrder;
+
 interface FakeArchived {
-  readonly order: ExportOrder;
+  readonly order: Written;
   readonly points: readonly ArchivedFakePoint[];
 }
 
 export class FakeNodeArchives {
   readonly #archives = new Map<string, FakeArchived>();
+  readonly #claims = new Map<string, string>();
+  #nonce = 0;
   /** What a machine that imports lacks. */
   unfit: string | null = null;
   /** Whose bytes were changed. */
@@ -36,12 +41,38 @@ export class FakeNodeArchives {
 
   /** The name of the archive follows from what is in it. */
   write(order: ExportOrder, points: readonly ArchivedFakePoint[]): ExportEvent {
-    const digest = createHash('sha256')
-      .update(JSON.stringify([order, points]))
-      .digest('hex') as Digest;
-    const archive = formatArchiveRef({ space: order.projectId, sandboxId: order.sandboxId, digest });
-    this.#archives.set(archive, { order, points });
+    const archive = this.nameOf(order, points);
+    this.put(archive, { order, points });
     return { kind: 'done', archive, readBytes: 1000, sentBytes: 100 };
+  }
+
+  nameOf(order: Written, points: readonly ArchivedFakePoint[]): string {
+    // No two moves have one name.
+    const nonce = 'move' in order ? this.#nonce++ : null;
+    const digest = createHash('sha256')
+      .update(JSON.stringify([order, points, nonce]))
+      .digest('hex') as Digest;
+    return formatArchiveRef({ space: order.projectId, sandboxId: order.sandboxId, digest });
+  }
+
+  put(archive: string, archived: FakeArchived): void {
+    this.#archives.set(archive, archived);
+  }
+
+  /** What it was made by. */
+  orderOf(archive: string): Written | undefined {
+    return this.#archives.get(archive)?.order;
+  }
+
+  has(archive: string): boolean {
+    return this.#archives.has(archive);
+  }
+
+  /** The first has it. Throws `move_taken`. */
+  claim(archive: string, by: string): void {
+    const claimant = this.#claims.get(archive) ?? by;
+    this.#claims.set(archive, claimant);
+    if (claimant !== by) throw new AppError('move_taken', 'The move was taken up by another installation, or undone.');
   }
 
   read({ location, archive }: ArchiveSource): FakeArchived {
@@ -60,14 +91,17 @@ export class FakeNodeArchives {
       sandboxId: order.sandboxId,
       template: order.template,
       madeAt: new Date(0).toISOString(),
-      points: points.map(({ parent }) => ({
+      points: points.map(({ id, parent }, at) => ({
+        snapshotId: id,
+        generation: 1,
         kind: 'memory',
         parent: (parent === null ? undefined : places.get(parent)) ?? null,
         size: DEFAULT_SIZE,
-        takenAt: new Date(0).toISOString(),
+        takenAt: new Date(1000 * at).toISOString(),
       })),
       head: points.length - 1,
       unfit: this.unfit,
+      move: 'move' in order ? order.move : null,
     };
   }
 }

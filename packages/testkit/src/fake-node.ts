@@ -13,6 +13,8 @@ import {
   AppError,
   type ArchiveSource,
   type ArchiveSummary,
+  type Arrived,
+  type ArriveOrder,
   type CaptureOrder,
   type Changed,
   DEFAULT_SIZE,
@@ -29,12 +31,15 @@ import {
   type GuestBytes,
   type GuestCommand,
   type GuestProcess,
+  type HandedOver,
+  type HandOverOrder,
   type ImportOrder,
   type InspectedSandbox,
   type LifeEnd,
   type LifeId,
   type LifeUsage,
   type MemoryClaim,
+  type MovedTo,
   type NewDirectory,
   type NewFile,
   type NodeCapabilities,
@@ -90,6 +95,8 @@ interface FakeSandbox {
   life: FakeLife | null;
   /** What a life left when it ended unasked: its name and its disk. */
   crashed: { readonly lifeId: LifeId; readonly guest: FakeGuestState } | null;
+  /** It was handed over. */
+  moved?: MovedTo;
 }
 
 interface FakePoint {
@@ -254,6 +261,7 @@ export class FakeNode implements NodePort {
     this.#checkEpoch(order);
     const known = this.#sandboxes.get(order.sandboxId);
     if (known?.life) throw new AppError('wrong_state', 'It runs already.');
+    if (known?.moved) throw new AppError('wrong_state', 'It was moved.');
     this.#claimed.delete(order.sandboxId);
     this.#checkMemory(order.size.memoryMib);
     const guest = order.from === 'crashed' ? known?.crashed?.guest.rebooted() : this.#point(order.from).guest.copy();
@@ -379,6 +387,68 @@ export class FakeNode implements NodePort {
       this.#points.set(name, { guest: brought, parent: parentHere, owner: order.sandboxId });
     }
     await this.faults.at('importPoints done');
+  }
+
+  async handOver(order: HandOverOrder): Promise<HandedOver> {
+    this.#announce(order);
+    checkLocation(order.location);
+    const sandbox = this.#get(order.sandboxId);
+    const { moved } = sandbox;
+    if (moved !== undefined) {
+      if (this.archives.has(moved.archive)) return { archive: moved.archive, readBytes: 0, sentBytes: 0 };
+      this.archives.claim(moved.archive, order.claimant);
+      delete sandbox.moved;
+    }
+    if (sandbox.life !== null || sandbox.crashed !== null) throw new AppError('wrong_state', 'It is not paused.');
+    await this.faults.at('handOver');
+    this.#checkEpoch(order);
+    const points = order.points.map((id) => ({ ...this.#point(id), id }));
+    const archive = this.archives.nameOf(order, points);
+    sandbox.moved = { location: order.location, archive };
+    await this.faults.at('handOver sealed');
+    this.archives.put(archive, { order, points });
+    await this.faults.at('handOver done');
+    return { archive, readBytes: 1000, sentBytes: 100 };
+  }
+
+  async arrive(order: ArriveOrder): Promise<Arrived> {
+    this.#announce(order);
+    await this.faults.at('arrive');
+    const known = this.#sandboxes.get(order.sandboxId);
+    if (known?.moved?.archive === order.archive) {
+      this.archives.claim(order.archive, order.claimant);
+      await this.faults.at('arrive claimed');
+      delete known.moved;
+      return { head: known.head, generation: known.generation };
+    }
+    const { order: written, points } = this.archives.read(order);
+    const head = points.at(-1)?.id;
+    if (!('move' in written) || head === undefined) throw new AppError('bad_request', 'It was made as a copy.');
+    if (known !== undefined && known.moved === undefined && known.head === head) {
+      this.archives.claim(order.archive, order.claimant);
+      return { head, generation: known.generation };
+    }
+    const brought = points.filter(({ id }) => !this.#points.has(id));
+    try {
+      for (const { id, guest, parent } of brought) {
+        await this.faults.at('arrive point');
+        this.#points.set(id, { guest: guest.copy(), parent, owner: order.sandboxId });
+      }
+      this.#checkEpoch(order);
+      this.archives.claim(order.archive, order.claimant);
+      await this.faults.at('arrive claimed');
+    } catch (thrown) {
+      for (const { id } of brought) this.#points.delete(id);
+      throw thrown;
+    }
+    const { template } = written;
+    const { generation } = written.move;
+    const { epoch } = order;
+    this.#sandboxes.set(order.sandboxId, {
+      ...{ epoch, generation, head, size: DEFAULT_SIZE, template, life: null, crashed: null },
+    });
+    await this.faults.at('arrive done');
+    return { head, generation };
   }
 
   async changed(sandboxId: SandboxId): Promise<Changed | null> {
@@ -595,11 +665,12 @@ export class FakeNode implements NodePort {
   }
 
   #inspect(sandboxId: SandboxId): InspectedSandbox {
-    const { epoch, generation, head, life, crashed } = this.#get(sandboxId);
+    const { epoch, generation, head, life, crashed, moved } = this.#get(sandboxId);
     const lifeId = (life ?? crashed)?.lifeId ?? null;
-    const withoutVm = crashed !== null ? 'crashed' : 'paused';
+    const withoutVm = crashed !== null ? 'crashed' : moved !== undefined ? 'moved' : 'paused';
     const real = life === null ? withoutVm : life.halted ? 'out_of_space' : 'running';
-    return { vault: DEFAULT_VAULT, sandboxId, real, epoch, generation, head, life: lifeId };
+    const inspected = { vault: DEFAULT_VAULT, sandboxId, real, epoch, generation, head, life: lifeId } as const;
+    return moved === undefined ? inspected : { ...inspected, moved };
   }
 
   /** No two points are of one instant. */

@@ -26,6 +26,11 @@ export class Faults {
     return { reached: reached.promise, letGo: released.resolve };
   }
 
+  /** Nothing more of what was planned for the step happens. */
+  clear(step: string): void {
+    this.#next.delete(step);
+  }
+
   #plan(step: string, action: () => Promise<void>): void {
     this.#next.set(step, [...(this.#next.get(step) ?? []), action]);
   }

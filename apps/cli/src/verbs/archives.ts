@@ -1,6 +1,8 @@
-/** export, import. */
+/** export, archive, move, import. */
 import { Sandbox } from '@space/sdk';
-import { type Cli, keyValue, verb } from '../cli.ts';
+import { type Cli, duration, keyValue, verb } from '../cli.ts';
+import { usage } from '../errors.ts';
+import { ageText } from '../output.ts';
 import { resolveSandbox, resolveSnapshot } from '../resolve.ts';
 import { defined } from './options.ts';
 
@@ -21,6 +23,60 @@ export function exporting(cli: Cli) {
     );
 }
 
+export function archive(cli: Cli) {
+  return verb('archive', 'bring a sandbox into an archive again and again; says how that goes')
+    .argument('<sandbox>')
+    .option('--every <time>', 'its newest snapshot, e.g. every 10m (at least 1m)', duration)
+    .option('--to <place>', 'a place for archives', 'default')
+    .option('--off', 'not any more')
+    .action(
+      cli.run(async (context, { every, to, off }, reference) => {
+        if (every !== undefined && off === true) throw usage('It is either --every or --off.', 'Give one of them.');
+        const sandbox = await resolveSandbox(reference, context);
+        if (every !== undefined) await sandbox.update({ snapshots: { archive: { everyMs: every, location: to } } });
+        if (off === true) await sandbox.update({ snapshots: { archive: 'off' } });
+        const { snapshots, archiving } = sandbox.fields;
+        context.out.result({ archive: snapshots.archive, archiving }, () => archivingLines(sandbox.fields));
+      }),
+    );
+}
+
+export function archivingLines({ snapshots: { archive }, archiving }: Sandbox['fields']): string[] {
+  const isOn = archive !== null && archive !== 'off';
+  const asked = isOn
+    ? `every ${archive.everyMs / 1000} s, to ${archive.location}`
+    : (archive ?? 'as its project has it');
+  const last = archiving?.last ?? null;
+  return [
+    asked,
+    last === null ? 'none was made yet' : `last of ${last.takenAt} (${ageText(last.takenAt)} ago): ${last.archive}`,
+    ...(archiving?.failure == null
+      ? []
+      : [`failed at ${archiving.triedAt}, to be tried again: ${archiving.failure.title}`]),
+  ];
+}
+
+export function move(cli: Cli) {
+  return verb('move', 'hand a sandbox over to whoever imports its archive with --move; prints the name of the archive')
+    .argument('<sandbox>')
+    .option('--no-timeline', 'its present alone, without its snapshots')
+    .option('--base <archive>', 'an earlier archive of it, of which nothing is read or sent again')
+    .option('--to <place>', 'a place for archives that both installations have (default: default)')
+    .option('--undo', 'take it back, if nobody has taken it up')
+    .action(
+      cli.run(async (context, { timeline, base, to, undo }, reference) => {
+        const sandbox = await resolveSandbox(reference, context);
+        if (undo === true) {
+          await sandbox.undoMove();
+          context.out.result(sandbox.fields, () => `${sandbox.id} is ${sandbox.fields.status} here`);
+          return;
+        }
+        const moved = await sandbox.move(defined({ timeline, base, location: to }));
+        context.out.result(moved, () => moved.archive);
+      }),
+    );
+}
+
 export function importing(cli: Cli) {
   return verb('import', 'make a sandbox from an archive; prints its id')
     .argument('<archive>')
@@ -28,10 +84,12 @@ export function importing(cli: Cli) {
     .option('-e, --env <name=value>', 'environment of its commands (again for more)', keyValue)
     .option('-l, --label <name=value>', 'a label of your own (again for more)', keyValue)
     .option('--from <place>', 'where the archive lies (default: default)')
+    .option('--move', 'the sandbox itself, from the archive of a move, and not a copy')
     .option('--boot', 'take its disk alone, and boot it: where its memory does not fit')
     .action(
-      cli.run(async (context, { name, env, label, from, boot }, archive) => {
-        const options = defined({ name, env, metadata: label, location: from, boot });
+      cli.run(async (context, { name, env, label, from, move, boot }, archive) => {
+        const as = move === true ? ('move' as const) : undefined;
+        const options = defined({ as, name, env, metadata: label, location: from, boot });
         const sandbox = await Sandbox.import(archive, { ...context.connection, ...options });
         context.out.result(sandbox.fields, () => sandbox.id);
       }),

@@ -6,9 +6,20 @@ import { usage } from '../errors.ts';
 import { inert } from '../inert.ts';
 import { ageText } from '../output.ts';
 import { resolveSandbox, resolveSnapshot } from '../resolve.ts';
+import { archivingLines } from './archives.ts';
 import { createOptionsOf, creating, defined, EXEC_HELP } from './options.ts';
 
-const STATUSES = ['creating', 'running', 'pausing', 'paused', 'resuming', 'rewinding', 'crashed', 'deleting'] as const;
+const STATUSES = [
+  'creating',
+  'running',
+  'pausing',
+  'paused',
+  'resuming',
+  'rewinding',
+  'crashed',
+  'moved',
+  'deleting',
+] as const;
 
 export function create(cli: Cli) {
   return creating('create', 'create a sandbox; prints its id')
@@ -143,6 +154,7 @@ function describe(fields: SandboxFields): string[] {
     ['changed', fields.updatedAt],
     ['generation', `${fields.generation}`],
     ['head', fields.head ?? '-'],
+    ...(fields.archiving === null ? [] : archivingLines(fields).map((line): [string, string] => ['archived', line])),
     ...(forkedFrom === null
       ? []
       : [['forked from', `${forkedFrom.sandboxId} at ${forkedFrom.snapshotId}`] as [string, string]]),

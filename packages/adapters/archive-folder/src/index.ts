@@ -7,7 +7,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import {
   AppError,
@@ -88,6 +88,28 @@ class FolderArchive implements Archive {
     });
   }
 
+  /**
+   * By a hard link, which a file system makes for one and refuses to all others, over NFS too. One that knows no links is refused:
+   * nothing else there is as sure.
+   */
+  create(key: ArchiveKey, bytes: Uint8Array, signal?: AbortSignal): Promise<boolean> {
+    return this.#run('making what may be made once', async () => {
+      signal?.throwIfAborted();
+      const staged = join(this.#folder, STAGED, randomUUID());
+      const path = this.#path(key);
+      try {
+        await writeSynced(staged, bytes);
+        await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
+        const made = await isMade(link(staged, path));
+        // Also what another one made: it may not be on the disk yet, and is relied on from now.
+        await this.#syncFoldersOf(path);
+        return made;
+      } finally {
+        await rm(staged, { force: true });
+      }
+    });
+  }
+
   has(key: ArchiveKey, signal?: AbortSignal): Promise<boolean> {
     return this.#run('looking', async () => {
       signal?.throwIfAborted();
@@ -138,6 +160,17 @@ async function unlessMissing<T>(work: Promise<T>): Promise<T | null> {
   } catch (thrown) {
     if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return null;
     throw thrown;
+  }
+}
+
+/** False: there was one. */
+async function isMade(making: Promise<void>): Promise<boolean> {
+  try {
+    await making;
+    return true;
+  } catch (thrown) {
+    unlessExists(thrown);
+    return false;
   }
 }
 

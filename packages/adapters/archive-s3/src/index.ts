@@ -1,9 +1,12 @@
 /**
  * The archive port on storage that speaks S3. Objects appear whole by the storage's own promise. What is sent is signed with its
  * digest, which the storage checks; what is read is checked by who reads it. Checksums that only some storages know are not
- * asked for.
+ * asked for. What may be made once is asked for with `If-None-Match: *`, which not every storage minds: that is tried first, and
+ * one that does not is refused.
  */
+import { randomUUID } from 'node:crypto';
 import {
+  DeleteObjectCommand,
   GetObjectCommand,
   HeadBucketCommand,
   HeadObjectCommand,
@@ -44,6 +47,15 @@ export interface S3Options {
   readonly maxAttempts?: number;
 }
 
+interface Place {
+  readonly Bucket: string;
+  readonly Key: string;
+}
+
+interface SendOptions {
+  readonly abortSignal?: AbortSignal;
+}
+
 export interface S3Archive extends Archive {
   close(): void;
 }
@@ -64,6 +76,7 @@ class BucketArchive implements S3Archive {
   readonly #client: S3Client;
   readonly #bucket: string;
   readonly #prefix: string;
+  #mindsConditions = false;
 
   constructor({ bucket, prefix, region, endpoint, credentials, requestTimeoutMs, maxAttempts }: S3Options) {
     this.#bucket = bucket;
@@ -108,6 +121,39 @@ class BucketArchive implements S3Archive {
     });
   }
 
+  create(key: ArchiveKey, bytes: Uint8Array, signal?: AbortSignal): Promise<boolean> {
+    return this.#run('making what may be made once', signal, async (options) => {
+      await this.#checkConditions(options);
+      return this.#createAt(this.#place(key), bytes, options);
+    });
+  }
+
+  async #createAt(place: Place, bytes: Uint8Array, options: SendOptions): Promise<boolean> {
+    try {
+      await this.#client.send(new PutObjectCommand({ ...place, Body: bytes, IfNoneMatch: '*' }), options);
+      return true;
+    } catch (thrown) {
+      // There is one, or somebody is just making one.
+      if (thrown instanceof S3ServiceException && [409, 412].includes(thrown.$metadata.httpStatusCode ?? 0))
+        return false;
+      throw thrown;
+    }
+  }
+
+  /** A storage that does not know the condition replaces what is there, and says that all is well. */
+  async #checkConditions(options: SendOptions): Promise<void> {
+    if (this.#mindsConditions) return;
+    const probe = { Bucket: this.#bucket, Key: `${this.#prefix}probes/${randomUUID()}` };
+    await this.#createAt(probe, Buffer.of(1), options);
+    const isReplaced = await this.#createAt(probe, Buffer.of(2), options);
+    await this.#client.send(new DeleteObjectCommand(probe), options);
+    if (isReplaced) {
+      const detail = 'The storage of archives does not mind If-None-Match, without which two could take up one move.';
+      throw new AppError('archive_unavailable', detail);
+    }
+    this.#mindsConditions = true;
+  }
+
   has(key: ArchiveKey, signal?: AbortSignal): Promise<boolean> {
     return this.#run('looking', signal, async (options) => {
       try {
@@ -139,14 +185,14 @@ class BucketArchive implements S3Archive {
     this.#client.destroy();
   }
 
-  #place(key: ArchiveKey): { Bucket: string; Key: string } {
+  #place(key: ArchiveKey): Place {
     return { Bucket: this.#bucket, Key: `${this.#prefix}${archivePath(key)}` };
   }
 
   async #run<T>(
     doing: string,
     signal: AbortSignal | undefined,
-    work: (options: { abortSignal?: AbortSignal }) => Promise<T>,
+    work: (options: SendOptions) => Promise<T>,
   ): Promise<T> {
     signal?.throwIfAborted();
     try {

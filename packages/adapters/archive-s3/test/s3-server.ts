@@ -11,7 +11,13 @@ import type { AddressInfo } from 'node:net';
 const BUCKET = 'archives';
 const PAGE = 2;
 
-export type Fault = 'error' | 'slow_down' | 'denied' | 'cut' | 'silent' | 'too_long';
+export type Fault = 'error' | 'slow_down' | 'denied' | 'cut' | 'silent' | 'too_long' | 'unconditional' | 'lost';
+
+interface Put {
+  readonly key: string;
+  readonly body: Buffer;
+  readonly fault: Fault | undefined;
+}
 
 export interface S3Server {
   readonly endpoint: string;
@@ -46,7 +52,12 @@ export async function startS3Server(): Promise<S3Server> {
     if (bucket !== BUCKET) return fail(response, 404, 'NoSuchBucket');
     if (request.method === 'HEAD' && key === '') return void response.end();
     if (request.method === 'GET' && key === '') return list(response, url);
-    if (request.method === 'PUT') return put(request, response, { key, body });
+    if (request.method === 'PUT') return put(request, response, { key, body, fault });
+    if (request.method === 'DELETE') {
+      objects.delete(key);
+      response.statusCode = 204;
+      return void response.end();
+    }
     const found = objects.get(key);
     if (found === undefined) return fail(response, 404, request.method === 'HEAD' ? '' : 'NoSuchKey');
     response.setHeader('content-length', found.length);
@@ -60,11 +71,14 @@ export async function startS3Server(): Promise<S3Server> {
     setTimeout(() => response.destroy(), 20);
   }
 
-  function put(request: IncomingMessage, response: ServerResponse, { key, body }: { key: string; body: Buffer }): void {
+  function put(request: IncomingMessage, response: ServerResponse, { key, body, fault }: Put): void {
     const digest = createHash('sha256').update(body).digest('hex');
-    if (request.headers['x-amz-content-sha256'] === digest) {
+    const isConditional = request.headers['if-none-match'] === '*' && fault !== 'unconditional';
+    if (isConditional && objects.has(key)) fail(response, 412, 'PreconditionFailed');
+    else if (request.headers['x-amz-content-sha256'] === digest) {
       objects.set(key, body);
-      response.end();
+      if (fault === 'lost') response.destroy();
+      else response.end();
     } else fail(response, 400, 'XAmzContentSHA256Mismatch');
   }
 

@@ -1,6 +1,6 @@
 import { openS3Archive, type S3Options } from '@space/archive-s3';
-import { archivePath } from '@space/core';
-import { archiveSuite, chunkKey } from '@space/testkit/archive-suite';
+import { archivePath, type ProjectId, type SandboxId } from '@space/core';
+import { archiveSuite, chunkKey, digestOf } from '@space/testkit/archive-suite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Fault, type S3Server, startS3Server } from './s3-server.ts';
 
@@ -24,6 +24,11 @@ archiveSuite('storage that speaks S3', async () => {
 describe('storage that speaks S3', () => {
   const bytes = Buffer.from('a piece of a disk');
   const key = chunkKey(bytes);
+  const claimRef = {
+    space: 'prj_0000000000000000' as ProjectId,
+    sandboxId: 'sbx_0000000000000000' as SandboxId,
+    digest: digestOf(bytes),
+  };
 
   it('that has no such bucket, or refuses it, is told when it is opened', async () => {
     await expect(open({ bucket: 'another' })).rejects.toMatchObject({ code: 'archive_unavailable' });
@@ -60,6 +65,29 @@ describe('storage that speaks S3', () => {
       message: expect.stringContaining(told),
     });
     expect(Buffer.from((await archive.get(key, 100)) ?? [])).toEqual(bytes);
+    archive.close();
+  });
+
+  it('that does not mind conditions is refused for what may be made once', async () => {
+    const archive = await open();
+    const claim = { kind: 'claim', ...claimRef } as const;
+    server.faults.push('unconditional', 'unconditional');
+    await expect(archive.create(claim, bytes)).rejects.toMatchObject({
+      code: 'archive_unavailable',
+      message: expect.stringContaining('If-None-Match'),
+    });
+    expect([...server.objects.keys()]).toEqual([]);
+    archive.close();
+  });
+
+  it('whose answer was lost has made what may be made once, and shows it', async () => {
+    const archive = await open();
+    const claim = { kind: 'claim', ...claimRef } as const;
+    await archive.create({ ...claim, digest: digestOf(Buffer.of(1)) }, bytes);
+    server.faults.push('lost');
+    // The client asks again by itself, and hears that there is one.
+    expect(await archive.create(claim, bytes)).toBe(false);
+    expect(Buffer.from((await archive.get(claim, 100)) ?? [])).toEqual(bytes);
     archive.close();
   });
 

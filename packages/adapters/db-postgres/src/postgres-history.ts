@@ -1,6 +1,8 @@
 /** History in PostgreSQL: which points there are, are doomed, and were not taken. */
 import {
+  type Archiving,
   type DoomedPoint,
+  eventOfArchiving,
   eventOfDamage,
   eventOfDrop,
   eventOfSkip,
@@ -121,6 +123,20 @@ export class PostgresHistory implements HistoryRecords {
         const marked = tx.updateTable('snapshots').set({ state: 'bad', bad_reason: reason });
         const row = await marked.where('id', '=', id).where('state', '=', 'good').returningAll().executeTakeFirst();
         if (row !== undefined) await appendEvents(tx, [eventOfDamage(snapshotOf(row), at)]);
+      }),
+    );
+  }
+
+  noteArchiving(sandbox: Pick<RecordedSandbox, 'id' | 'projectId'>, archiving: Archiving, at: Date): Promise<void> {
+    return translated(() =>
+      this.#db.transaction().execute(async (tx) => {
+        const update = tx.updateTable('sandboxes').set({ archiving: JSON.stringify(archiving) });
+        const row = await update
+          .where('id', '=', sandbox.id)
+          .where('settled', '<>', 'deleted')
+          .returning('id')
+          .executeTakeFirst();
+        if (row !== undefined) await appendEvents(tx, [eventOfArchiving(sandbox, archiving, at)]);
       }),
     );
   }

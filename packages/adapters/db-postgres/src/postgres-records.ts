@@ -10,6 +10,7 @@ import {
   eventsOfSettling,
   type Finding,
   type HistoryRecords,
+  inputOfBirth,
   type NewSandbox,
   type OperationBegin,
   type OperationEnd,
@@ -27,6 +28,7 @@ import {
   type TenantRecords,
 } from '@space/control';
 import {
+  AppError,
   addedBy,
   OPERATIONS,
   type ProcessId,
@@ -86,17 +88,18 @@ class PostgresRecords implements Records {
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
     if (sandboxes.length === 0) return Promise.resolve();
     return this.#transaction(async (tx) => {
-      await tx.insertInto('sandboxes').values(sandboxes.map(rowOfNewSandbox)).execute();
+      const epochs = new Map<SandboxId, number>();
+      for (const one of sandboxes) epochs.set(one.id, await insertSandbox(tx, one));
       await tx
         .insertInto('operations')
         .values(
-          sandboxes.map(({ id, projectId, operationId, forkedFrom, by, at }) => ({
+          sandboxes.map(({ id, projectId, operationId, forkedFrom, arrival, by, at }) => ({
             id: operationId,
             sandbox_id: id,
             project_id: projectId,
-            kind: 'create' as const,
-            epoch: 1,
-            input: JSON.stringify(forkedFrom === null ? {} : { from: forkedFrom.snapshotId }),
+            kind: arrival === null ? ('create' as const) : ('arrive' as const),
+            epoch: epochs.get(id) ?? 1,
+            input: JSON.stringify(inputOfBirth({ forkedFrom, arrival })),
             ...rowOfBy(by),
             started_at: at,
           })),
@@ -415,6 +418,15 @@ class PostgresRecords implements Records {
     return this.#transaction((tx) => dropSnapshots(tx, ids, { at }));
   }
 
+  installation(): Promise<string> {
+    return translated(async () => {
+      const { rows } = await sql<{ id: string }>`select id from installation`.execute(this.#db);
+      const [row] = rows;
+      if (row === undefined) throw new Error('the migrations name the installation');
+      return row.id;
+    });
+  }
+
   ping(): Promise<void> {
     return translated(async () => {
       await sql`select 1`.execute(this.#db);
@@ -445,7 +457,33 @@ class PostgresRecords implements Records {
 }
 
 /** An id is never used again, so its row stays; nothing of the tenant does. */
-const TOMBSTONE = { env: '{}', metadata: '{}', crash_detail: null, crash_at: null, keepers: [] };
+const TOMBSTONE = {
+  env: '{}',
+  metadata: '{}',
+  crash_detail: null,
+  crash_at: null,
+  moved: null,
+  archiving: null,
+  keepers: [],
+};
+
+/** Its epoch. An id that is here stands in the way, unless it is a tombstone which has been through fewer moves. */
+async function insertSandbox(tx: Transaction<Tables>, sandbox: NewSandbox): Promise<number> {
+  const row = rowOfNewSandbox(sandbox);
+  const { arrival } = sandbox;
+  const insert = tx.insertInto('sandboxes').values(row);
+  const { id: _, epoch: __, ...again } = row;
+  const arriving = insert.onConflict((conflict) =>
+    conflict
+      .column('id')
+      .doUpdateSet({ ...again, epoch: sql<number>`sandboxes.epoch + 1` })
+      .where('sandboxes.settled', '=', 'deleted')
+      .where('sandboxes.moves', '<', arrival?.number ?? 0),
+  );
+  const made = await (arrival === null ? insert : arriving).returning('epoch').executeTakeFirst();
+  if (made === undefined) throw new AppError('wrong_state', `${sandbox.id} is here, or has been since.`);
+  return made.epoch;
+}
 
 function rowOfNewSandbox(sandbox: NewSandbox) {
   const {
@@ -453,6 +491,7 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     by: _,
     operationId,
     forkedFrom,
+    arrival,
     at,
     size,
     env,
@@ -474,10 +513,10 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     snapshot_policy: JSON.stringify(snapshotPolicy),
     network: JSON.stringify(network),
     settled: 'absent' as const,
-    operation: 'create' as const,
+    operation: arrival === null ? ('create' as const) : ('arrive' as const),
     operation_id: operationId,
     epoch: 1,
-    generation: 1,
+    generation: arrival?.generation ?? 1,
     head: forkedFrom?.snapshotId ?? null,
     forked_from_sandbox: forkedFrom?.sandboxId ?? null,
     forked_from_snapshot: forkedFrom?.snapshotId ?? null,

@@ -62,16 +62,21 @@ export function sandboxOf(row: SandboxRow): RecordedSandbox {
     crash: detail === null || at === null ? null : { detail, at },
     pauseFailure:
       row.pause_failure === null ? null : { ...row.pause_failure, since: new Date(row.pause_failure.since) },
+    moved: row.moved,
+    moves: row.moves,
+    archiving: row.archiving,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
 }
 
-export function changesOf({ generation, head, crash }: SandboxChanges): Updateable<SandboxTable> {
+export function changesOf({ generation, head, crash, moved, moves }: SandboxChanges): Updateable<SandboxTable> {
   return {
     ...(generation === undefined ? {} : { generation }),
     ...(head === undefined ? {} : { head }),
     ...(crash === undefined ? {} : { crash_detail: crash?.detail ?? null, crash_at: crash?.at ?? null }),
+    ...(moved === undefined ? {} : { moved: moved === null ? null : JSON.stringify(moved) }),
+    ...(moves === undefined ? {} : { moves }),
   };
 }
 

@@ -1,6 +1,7 @@
 /** The tables as Kysely sees them, and the migrations that make them. A migration that has been released is never edited. */
 
 import type {
+  Archiving,
   AuditOutcome,
   EventKind,
   OperationInput,
@@ -18,6 +19,7 @@ import type {
   CatchUp,
   Changed,
   ErrorCode,
+  MovedTo,
   NetworkConstraints,
   NetworkPolicy,
   Operation,
@@ -63,6 +65,9 @@ export interface SandboxTable {
   crash_detail: string | null;
   crash_at: Date | null;
   pause_failure: ColumnType<StoredPauseFailure | null, string | null | undefined, string | null>;
+  moved: ColumnType<MovedTo | null, string | null | undefined, string | null>;
+  moves: Generated<number>;
+  archiving: ColumnType<Archiving | null, string | null | undefined, string | null>;
   created_at: Date;
   updated_at: Date;
 }
@@ -666,6 +671,26 @@ export const MIGRATIONS: Record<string, Migration> = {
   '0020_pause_failures': {
     async up(db) {
       await sql`alter table sandboxes add column pause_failure jsonb`.execute(db);
+    },
+  },
+  '0021_moves': {
+    async up(db) {
+      await sql`
+        alter table sandboxes
+          add column moved jsonb,
+          add column moves integer not null default 0,
+          drop constraint sandboxes_settled_check,
+          add constraint sandboxes_settled_check
+            check (settled in ('absent', 'running', 'out_of_space', 'paused', 'crashed', 'moved', 'deleted'))`.execute(
+        db,
+      );
+      await sql`create table installation (id uuid primary key)`.execute(db);
+      await sql`insert into installation (id) values (gen_random_uuid())`.execute(db);
+    },
+  },
+  '0022_archiving': {
+    async up(db) {
+      await sql`alter table sandboxes add column archiving jsonb`.execute(db);
     },
   },
 };

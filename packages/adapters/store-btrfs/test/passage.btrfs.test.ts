@@ -76,10 +76,7 @@ describe('points of a Btrfs', () => {
       archive,
       space,
       points: index.points,
-      names,
-      sandboxId: copy,
-      generation: 1,
-      disksOnly: false,
+      as: { kind: 'copy', names, sandboxId: copy, generation: 1, disksOnly: false } as const,
       chance,
     };
     const events = await Array.fromAsync(importPoints({ ...plan, check: () => undefined }));

@@ -1,7 +1,9 @@
 /** Archives: what a sandbox was, outside of any vault. */
 import { parseArchiveRef } from '@space/core';
 import { z } from 'zod';
-import { env, metadata, name, snapshotId, snapshotReference } from './fields.ts';
+import { archiveLocation, env, metadata, name, snapshotId, snapshotReference, timestamp } from './fields.ts';
+import { idle } from './sandbox.ts';
+import { policyChoice } from './snapshot-policy.ts';
 
 export const archiveName = z
   .string()
@@ -12,12 +14,7 @@ export const archiveName = z
       'Name of an archive, which an export returns. It ends with a digest that all of the archive is checked against.',
   });
 
-/** Named by who runs the installation; never a path. */
-const location = z
-  .string()
-  .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be the name of a place for archives')
-  .default('default')
-  .meta({ description: 'A place for archives, of those that `/v1/capabilities` names.' });
+const location = archiveLocation.default('default');
 
 export const exportBody = z
   .strictObject({
@@ -49,10 +46,40 @@ export const exported = z
   })
   .meta({ id: 'Exported' });
 
+export const moveBody = z
+  .strictObject({
+    location,
+    timeline: z.boolean().default(true).meta({
+      description: 'All of its snapshots go along, which stay here too. False: its present alone.',
+    }),
+    base: archiveName.exactOptional().meta({
+      description: 'An earlier archive of it in the same place: what is in that one is neither read nor sent again.',
+    }),
+  })
+  .meta({ id: 'MoveSandbox' });
+
+/** What goes along with a sandbox that is moved, beside its points. */
+export const movedSettings = z.strictObject({
+  name: name.nullable(),
+  env,
+  metadata,
+  idle,
+  wakeAt: timestamp.nullable(),
+  snapshots: policyChoice,
+});
+
 export const importBody = z
   .strictObject({
     archive: archiveName,
     location,
+    as: z
+      .enum(['copy', 'move'])
+      .default('copy')
+      .meta({
+        description:
+          '`move`: the sandbox itself, with its id, as far as the archive was made by a move. One installation gets it, and that ' +
+          'one gets it as often as it asks.',
+      }),
     name: name.exactOptional(),
     env: env.exactOptional().meta({ description: 'An archive holds no environment.' }),
     metadata: metadata.exactOptional(),

@@ -82,6 +82,12 @@ export const sandboxReference = reference('sandbox', 'sbx');
 export const snapshotReference = reference('snapshot', 'snp');
 export const projectReference = reference('project', 'prj');
 
+/** Named by who runs the installation; never a path. */
+export const archiveLocation = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be the name of a place for archives')
+  .meta({ description: 'A place for archives, of those that `/v1/capabilities` names.' });
+
 export const timestamp = z.iso.datetime().meta({ description: 'ISO 8601, UTC.' });
 
 /** A past point: a snapshot, or the newest that was taken at or before a time. */

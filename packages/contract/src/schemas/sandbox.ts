@@ -17,7 +17,7 @@ import {
   timestamp,
 } from './fields.ts';
 import { networkPolicy, shownNetworkPolicy } from './network.ts';
-import { problem } from './problem.ts';
+import { failure, problem } from './problem.ts';
 import { snapshot } from './snapshot.ts';
 import { policyChoice, shownPolicyChoice } from './snapshot-policy.ts';
 
@@ -31,6 +31,9 @@ const STATUSES = [
   'resuming',
   'rewinding',
   'crashed',
+  'moving',
+  'moved',
+  'arriving',
   'deleting',
 ] as const satisfies readonly SandboxStatus[];
 
@@ -119,6 +122,25 @@ const sandboxShape = {
         'Why it runs and holds its memory although it is idle: so many pauses have failed one after the other, and what ' +
         'to do about it. They go on at longer and longer intervals. Null: it can be paused, as far as is known.',
     }),
+  moved: z
+    .strictObject({ location: z.string(), archive: z.string() })
+    .nullable()
+    .meta({ description: 'The archive by which it left, while the status is `moved`.' }),
+  archiving: z
+    .strictObject({
+      last: z
+        .strictObject({ archive: z.string(), location: z.string(), snapshotId, takenAt: timestamp })
+        .nullable()
+        .meta({
+          description: 'The newest archive that was made by itself, and of what instant it is. Null: none yet.',
+        }),
+      triedAt: timestamp,
+      failure: failure
+        .nullable()
+        .meta({ description: 'Why the last attempt failed; it is repeated. Null: it did not.' }),
+    })
+    .nullable()
+    .meta({ description: 'How `snapshots.archive` goes. Null: it was never on.' }),
 };
 
 export const sandbox = z.strictObject(sandboxShape).meta({ id: 'Sandbox' });

@@ -1,14 +1,17 @@
 /** When a sandbox is snapshotted by itself, and how long the points stay. */
 import {
   ladderFault,
+  MAX_ARCHIVE_EVERY_MS,
   MAX_RETENTION_MS,
   MAX_RUNGS,
   MAX_SNAPSHOT_BUDGET_MS,
   MAX_SNAPSHOT_EVERY_MS,
+  MIN_ARCHIVE_EVERY_MS,
   MIN_SNAPSHOT_BUDGET_MS,
   MIN_SNAPSHOT_EVERY_MS,
 } from '@space/core';
 import { z } from 'zod';
+import { archiveLocation } from './fields.ts';
 
 const everyMs = z
   .union([z.number().int().min(MIN_SNAPSHOT_EVERY_MS).max(MAX_SNAPSHOT_EVERY_MS), z.literal('off')])
@@ -43,9 +46,28 @@ const retention = z
       'each for an hour, one per 10 minutes for a day, one per hour for 7 days.',
   });
 
-export const snapshotPolicy = z.strictObject({ everyMs, budgetMs, retention }).meta({ id: 'SnapshotPolicy' });
+const archive = z
+  .union([
+    z.strictObject({
+      everyMs: z.number().int().min(MIN_ARCHIVE_EVERY_MS).max(MAX_ARCHIVE_EVERY_MS),
+      location: archiveLocation,
+    }),
+    z.literal('off'),
+  ])
+  .meta({
+    description:
+      'Its newest snapshot is brought into an archive so often, if there is a new one; snapshots are then taken at least as often. ' +
+      'With its host no more is lost than what is newer. `archiving` of the sandbox says how that goes. Default off.',
+  });
 
-const choices = { everyMs: everyMs.nullable(), budgetMs: budgetMs.nullable(), retention: retention.nullable() };
+export const snapshotPolicy = z.strictObject({ everyMs, budgetMs, retention, archive }).meta({ id: 'SnapshotPolicy' });
+
+const choices = {
+  everyMs: everyMs.nullable(),
+  budgetMs: budgetMs.nullable(),
+  retention: retention.nullable(),
+  archive: archive.nullable(),
+};
 
 /** As it is shown: null where what stands above decides. */
 export const shownPolicyChoice = z
@@ -57,6 +79,7 @@ export const policyChoice = z
     everyMs: choices.everyMs.exactOptional(),
     budgetMs: choices.budgetMs.exactOptional(),
     retention: choices.retention.exactOptional(),
+    archive: choices.archive.exactOptional(),
   })
   .meta({
     id: 'ChooseSnapshotPolicy',

@@ -4,6 +4,7 @@
  *
  *     <space>/chunks/<2 digits>/<digest>        a piece of content, compressed, named by the digest of what it holds
  *     <space>/indexes/<sandboxId>/<digest>      what an archive consists of, named by the digest of its own bytes
+ *     <space>/claims/<sandboxId>/<digest>       who has taken up the move that this archive is; made once, for ever
  *
  * An object appears whole or not at all, and is durable when `put` returns. Nothing that is read is trusted: whoever reads
  * checks it against the digest that it was asked for. So the name of an index is enough to vouch for all that hangs on it. A
@@ -40,11 +41,12 @@ export function parseArchiveRef(text: string): ArchiveRef | undefined {
 
 export type ArchiveKey =
   | { readonly kind: 'chunk'; readonly space: ProjectId; readonly digest: Digest }
-  | ({ readonly kind: 'index' } & ArchiveRef);
+  | ({ readonly kind: 'index' | 'claim' } & ArchiveRef);
 
 /** Where an object lies, in names that stand in no need of escaping anywhere. */
 export function archivePath(key: ArchiveKey): string {
   if (key.kind === 'index') return `${indexFolder(key.space, key.sandboxId)}/${key.digest}`;
+  if (key.kind === 'claim') return `${key.space}/claims/${key.sandboxId}/${key.digest}`;
   return `${key.space}/chunks/${key.digest.slice(0, 2)}/${key.digest}`;
 }
 
@@ -59,6 +61,11 @@ export interface Archive {
   get(key: ArchiveKey, maxBytes: number, signal?: AbortSignal): Promise<Uint8Array | null>;
   /** Replaces what is there: a reader finds the one or the other, whole. */
   put(key: ArchiveKey, bytes: Uint8Array, signal?: AbortSignal): Promise<void>;
+  /**
+   * Puts it there unless something is: false then, and nothing is changed. Of any number who do so at once, on whatever machines,
+   * one has made it, and all who read it then read that. Throws `archive_unavailable` where the storage cannot promise that.
+   */
+  create(key: ArchiveKey, bytes: Uint8Array, signal?: AbortSignal): Promise<boolean>;
   has(key: ArchiveKey, signal?: AbortSignal): Promise<boolean>;
   /** Of the archives of a sandbox, in no order. */
   indexes(space: ProjectId, sandboxId: SandboxId, signal?: AbortSignal): Promise<readonly Digest[]>;

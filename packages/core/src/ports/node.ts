@@ -6,7 +6,7 @@
 import type { Changed } from '../cadence.ts';
 import type { LifeId, ProcessId, ProjectId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
 import type { Real } from '../lifecycle.ts';
-import type { SnapshotKind } from '../manifest.ts';
+import type { MovedTo, SnapshotKind } from '../manifest.ts';
 import type { Size, SizeLimits } from '../size.ts';
 import type {
   GuestCommand,
@@ -79,6 +79,18 @@ export interface NodePort extends NodeFiles {
    * again, and goes on. Throws as `readArchive`, and `insufficient_space`.
    */
   importPoints(order: ImportOrder, signal?: AbortSignal): Promise<void>;
+  /**
+   * Exports a paused sandbox as a move. Once all but the archive's index is there, its record says that it was moved, and it is not
+   * started here any more; only then is the index written, without which nobody can take it up. Given again it tells the archive
+   * that there is, or makes one. When it fails the sandbox is paused as before, or, where that is not certain, `moved`.
+   */
+  handOver(order: HandOverOrder, signal?: AbortSignal): Promise<HandedOver>;
+  /**
+   * Takes up a move: brings its points, claims it in the archive for `claimant`, and records the sandbox as paused. Also the move by
+   * which it left from here, which is undone thus. Given again it goes on. Throws `move_taken`, and as `importPoints`, with nothing
+   * left.
+   */
+  arrive(order: ArriveOrder, signal?: AbortSignal): Promise<Arrived>;
 
   /** What is real, once no order on the sandbox is under way. */
   inspect(sandboxId: SandboxId): Promise<InspectedSandbox>;
@@ -173,9 +185,13 @@ export interface ArchiveSummary {
   readonly head: number;
   /** What the memory of that one needs and this node has not; null: nothing. */
   readonly unfit: string | null;
+  /** Null: it was made as a copy. */
+  readonly move: MoveFacts | null;
 }
 
 export interface ArchivedPointSummary {
+  readonly snapshotId: SnapshotId;
+  readonly generation: number;
   /** Which of the points it grew from; null: none of them. */
   readonly parent: number | null;
   readonly kind: SnapshotKind;
@@ -190,6 +206,37 @@ export interface ImportOrder extends Order, ArchiveSource {
   readonly generation: number;
   /** Every point as one of kind `disk`, whatever it holds. */
   readonly disksOnly: boolean;
+}
+
+/** What a move says of the sandbox beside its points. */
+export interface MoveFacts {
+  /** How many moves the sandbox has been through with this one. */
+  readonly number: number;
+  readonly generation: number;
+  /** Name, environment and the like, as control wrote them; to be checked by whoever reads them. */
+  readonly settings: Readonly<Record<string, unknown>>;
+}
+
+export interface HandOverOrder extends Order, Omit<ExportOrder, 'vault' | 'sandboxId'> {
+  readonly move: MoveFacts;
+  /** Of this installation, should the move have to be taken back. */
+  readonly claimant: string;
+}
+
+export interface HandedOver {
+  readonly archive: string;
+  readonly readBytes: number;
+  readonly sentBytes: number;
+}
+
+export interface ArriveOrder extends Order, ArchiveSource {
+  /** Who takes it up: an installation, by a name that no other one has. */
+  readonly claimant: string;
+}
+
+export interface Arrived {
+  readonly head: SnapshotId;
+  readonly generation: number;
 }
 
 export interface CaptureOrder extends Order {
@@ -245,6 +292,7 @@ export interface InspectedSandbox {
   readonly generation: number;
   readonly head: SnapshotId | null;
   readonly life: LifeId | null;
+  readonly moved?: MovedTo;
 }
 
 export interface LifeUsage extends VmUsage {

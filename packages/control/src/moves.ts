@@ -1,0 +1,208 @@
+/**
+ * Sandboxes leave for another installation and come from one. What keeps them from running twice is the node's (`moves.ts` there) and the
+ * archive's; here a move is one operation of the driver, and its arrival another, so that each ends as what is real.
+ */
+import type { Exported, Input, Sandbox } from '@space/contract';
+import {
+  AppError,
+  type ArchiveSource,
+  type ArchiveSummary,
+  DEFAULT_NETWORK_POLICY,
+  DEFAULT_VAULT,
+  type SnapshotId,
+} from '@space/core';
+import type { ArchiveUseCases } from './archive-use-cases.ts';
+import { parseSettings, recordsOfArrival, settingsOf } from './arrivals.ts';
+import { type Succeeded, succeeded } from './conclude.ts';
+import type { Effect } from './driver.ts';
+import type { GatedCaller } from './gated-caller.ts';
+import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
+import type { RecordedSandbox } from './records.ts';
+import { goOn } from './retry.ts';
+import { viewSandbox } from './views.ts';
+
+/** A use may wake it between the pause and the move. */
+const MAX_PAUSES = 3;
+
+interface Coming {
+  readonly source: ArchiveSource;
+  readonly number: number;
+  /** Null: the move that it left by is undone, and all is here. */
+  readonly summary: ArchiveSummary | null;
+}
+
+export class Moves {
+  readonly #machinery: Machinery;
+  readonly #sandboxes: LifecycleUseCases;
+  readonly #archives: ArchiveUseCases;
+
+  constructor(machinery: Machinery, sandboxes: LifecycleUseCases, archives: ArchiveUseCases) {
+    this.#machinery = machinery;
+    this.#sandboxes = sandboxes;
+    this.#archives = archives;
+  }
+
+  async moveSandbox(caller: GatedCaller, input: Input<'moveSandbox'>): Promise<Exported> {
+    const { driver, effects } = this.#machinery;
+    const sandbox = await this.#sandboxes.find(caller, input.id);
+    const { id } = sandbox;
+    const { location, timeline } = input;
+    let { base = null } = input;
+    if (sandbox.settled === 'running') {
+      // What takes long, while it runs.
+      const ahead = { id, location, timeline, ...(base === null ? {} : { base }) };
+      base = (await this.#archives.exportSandbox(caller, ahead)).archive;
+    }
+    for (let pauses = 0; ; pauses++) {
+      const { settled } = await this.#sandboxes.find(caller, id);
+      if (settled === 'running') await driver.perform(id, 'pause', effects.pause(), caller);
+      try {
+        const { result } = await driver.perform(id, 'move', this.#leave({ location, timeline, base }), caller);
+        if (result === undefined) throw new Error('a move ends with its archive');
+        return result;
+      } catch (thrown) {
+        const isAwake = (await this.#sandboxes.find(caller, id)).settled === 'running';
+        if (!isAwake || pauses === MAX_PAUSES) throw thrown;
+      }
+    }
+  }
+
+  async undoMove(caller: GatedCaller, { id }: Input<'undoMove'>): Promise<Sandbox> {
+    const { settled, moved, moves, ...sandbox } = await this.#sandboxes.find(caller, id);
+    if (settled !== 'moved' || moved === null) {
+      throw new AppError('wrong_state', `The sandbox is ${settled}: there is no move to undo.`);
+    }
+    const effect = this.#come({ source: moved, number: moves, summary: null });
+    return viewSandbox((await this.#machinery.driver.perform(sandbox.id, 'arrive', effect, caller)).sandbox);
+  }
+
+  async importSandbox(caller: GatedCaller, input: Input<'importSandbox'>): Promise<Sandbox> {
+    const { driver, effects, ports } = this.#machinery;
+    const source = { location: input.location, archive: input.archive };
+    const summary = await ports.node.readArchive(source);
+    const { move, sandboxId } = summary;
+    if (move === null) {
+      throw new AppError('bad_request', 'The archive was not made by a move. It can be imported as a copy.');
+    }
+    if (summary.unfit !== null) {
+      throw new AppError('snapshot_unfit', {
+        detail: `The memory of the sandbox needs another ${summary.unfit} than this node has; it was left where it is.`,
+        facts: { need: summary.unfit },
+      });
+    }
+    const coming = { source, number: move.number, summary };
+    const seen = await ports.records.findSandbox(sandboxId);
+    if (seen !== null && seen.projectId !== caller.projectId) {
+      throw new AppError('wrong_state', `${sandboxId} is one of another project here.`);
+    }
+    if (!isHere(seen, move.number)) {
+      await this.#settle(caller, seen, coming, input).catch(async (thrown: unknown) => {
+        // Somebody else's import of the same may have come first.
+        if (!isHere(await ports.records.findSandbox(sandboxId), move.number)) throw thrown;
+      });
+    }
+    return viewSandbox((await driver.perform(sandboxId, 'resume', effects.resume(), caller)).sandbox);
+  }
+
+  /** Makes it the installation's, paused. */
+  async #settle(
+    caller: GatedCaller,
+    seen: RecordedSandbox | null,
+    coming: Coming & { readonly summary: ArchiveSummary },
+    { name, env, metadata }: Input<'importSandbox'>,
+  ): Promise<void> {
+    const { driver, nursery } = this.#machinery;
+    const { summary, source, number } = coming;
+    const head = summary.points[summary.head];
+    if (summary.move === null || head === undefined) throw new Error('it was looked at before');
+    if (seen !== null && seen.settled !== 'deleted') {
+      await driver.perform(seen.id, 'arrive', this.#come(coming), caller);
+      return;
+    }
+    const settings = parseSettings(summary.move.settings);
+    const { generation } = summary.move;
+    const birth = {
+      ...settings,
+      projectId: caller.projectId,
+      name: name ?? settings.name,
+      env: env ?? settings.env,
+      metadata: metadata ?? settings.metadata,
+      template: summary.template,
+      size: head.size,
+      vault: DEFAULT_VAULT,
+      // What it may reach was granted elsewhere.
+      network: DEFAULT_NETWORK_POLICY,
+      forkedFrom: null,
+      arrival: { number, generation, source },
+    };
+    const begin = (begun: RecordedSandbox) => this.#bring(begun, coming);
+    const [born] = await nursery.bear([birth], caller, { ids: [summary.sandboxId], begin });
+    if (born !== undefined && 'error' in born) throw born.error;
+  }
+
+  #leave({ location, timeline, base }: Leaving): Effect<Exported> {
+    const { node, records } = this.#machinery.ports;
+    return {
+      plan: async ({ moved, moves }) => ({ input: { move: moved === null ? moves + 1 : moves } }),
+      run: async (begun, { input: { move: number = 0 } }) => {
+        const points = await this.#pointsOf(begun, timeline);
+        const { id: sandboxId, vault, epoch, template, projectId, generation } = begun;
+        const order = {
+          ...{ vault, sandboxId, epoch, location, projectId, template, points, base },
+          move: { number, generation, settings: settingsOf(begun) },
+          claimant: await records.installation(),
+        };
+        const { archive, readBytes, sentBytes } = await goOn(() => node.handOver(order));
+        const at = begun.moved?.archive === archive ? begun.moved.location : location;
+        const changes = { moved: { location: at, archive }, moves: number };
+        return succeeded({ archive, location: at, snapshots: [...points], readBytes, sentBytes }, { changes });
+      },
+    };
+  }
+
+  /** Oldest first; the last is the one that it is paused at. None can be deleted while the move is in flight. */
+  async #pointsOf({ id, head }: RecordedSandbox, timeline: boolean): Promise<readonly SnapshotId[]> {
+    const { records } = this.#machinery.ports;
+    const last = head === null ? null : await records.findSnapshot(head);
+    if (last === null || last.sandboxId !== id) {
+      throw new AppError('snapshot_bad', 'The point that the sandbox is paused at is not one of its own.');
+    }
+    if (!timeline) return [last.id];
+    const own = await records.snapshotsOf(id);
+    const before = own.filter((point) => point.state === 'good' && point.timeMs < last.timeMs);
+    return [...before.toSorted((a, b) => a.timeMs - b.timeMs).map((point) => point.id), last.id];
+  }
+
+  #come(coming: Coming): Effect<undefined> {
+    return {
+      plan: async (seen) => {
+        checkNumber(seen, coming);
+        return { input: { move: coming.number, source: coming.source } };
+      },
+      run: (begun) => this.#bring(begun, coming),
+    };
+  }
+
+  async #bring(begun: RecordedSandbox, { source, number, summary }: Coming): Promise<Succeeded<undefined>> {
+    const { node, records } = this.#machinery.ports;
+    const { id: sandboxId, vault, epoch } = begun;
+    const points = summary === null ? [] : await recordsOfArrival(records, begun, summary);
+    const claimant = await records.installation();
+    const { head, generation } = await goOn(() => node.arrive({ vault, sandboxId, epoch, ...source, claimant }));
+    return succeeded(undefined, { changes: { head, generation, moves: number, moved: null }, points });
+  }
+}
+
+type Leaving = Pick<Input<'moveSandbox'>, 'location' | 'timeline'> & { readonly base: string | null };
+
+/** It has arrived by that move, whatever became of it since. */
+function isHere(seen: RecordedSandbox | null, number: number): boolean {
+  if (seen === null || seen.settled === 'deleted' || seen.settled === 'moved') return false;
+  return seen.settled !== 'absent' && seen.moves === number;
+}
+
+/** An id is taken up again by a later move, or by the one that it left by. */
+function checkNumber({ moves, moved }: RecordedSandbox, { number, source }: Coming): void {
+  if (number > moves || (number === moves && moved?.archive === source.archive)) return;
+  throw new AppError('move_taken', 'The sandbox has been here by this move, or a later one, and left again.');
+}
