@@ -40,7 +40,7 @@ export interface World extends AsyncDisposable {
   readonly sandboxId: SandboxId;
   readonly space: ArchiveRef['space'];
   /** A life of the sandbox, with content that nothing else has. */
-  boot(): Promise<LifeId>;
+  boot(image?: Uint8Array): Promise<LifeId>;
   write(lifeId: LifeId, file: VaultFile, offset: number, bytes: Uint8Array): Promise<void>;
   point(lifeId: LifeId, options?: { parent?: SnapshotId | null; state?: string | null }): Promise<SnapshotId>;
   export(points: readonly SnapshotId[], base?: ArchiveRef | null, of?: SandboxId): Promise<Exported>;
@@ -81,8 +81,8 @@ export async function makeWorld(vaults?: { from: Vault; to: Vault }): Promise<Wo
 
   const world: World = {
     ...{ folder, archive, faults, from, to, sandboxId, space },
-    async boot() {
-      await writeFile(join(folder, 'image'), randomBytes(600_000));
+    async boot(image = randomBytes(600_000)) {
+      await writeFile(join(folder, 'image'), image);
       await from.importImage('image', join(folder, 'image'));
       const lifeId = newId('life', chance);
       const sizes = { diskBytes: SIZE.diskMib * 2 ** 20, memoryBytes: SIZE.memoryMib * 2 ** 20 };

@@ -1,8 +1,10 @@
 /**
  * The manifest and the sandbox records as they lie on disk and in archives: strict, since they are read back by later
- * versions, after accidents, and from strangers. An unknown field or format is refused, never guessed at.
+ * versions, after accidents, and from strangers. An unknown field or format is refused, never guessed at. Of a later format that
+ * is told as such: what a newer version wrote is not damaged.
  */
 import { z } from 'zod';
+import { AppError } from './errors.ts';
 import { type Id, type IdKind, parseId } from './ids.ts';
 import { MANIFEST_FORMAT, type PointManifest, type SandboxRecord } from './manifest.ts';
 import type { Size } from './size.ts';
@@ -66,18 +68,36 @@ const record: z.ZodType<SandboxRecord> = z.strictObject({
   moved: z.strictObject({ location: text, archive: text }).exactOptional(),
 });
 
-/** Throws a plain `Error` that says what does not match. */
+/** Throws `snapshot_unfit` for a later format, else a plain `Error` that says what does not match. */
 export function parseManifest(text: string): PointManifest {
-  return parse(manifestSchema, text);
+  const value: unknown = JSON.parse(text);
+  const later = laterFormat(value);
+  if (later === null) return parse(manifestSchema, value);
+  throw new AppError('snapshot_unfit', {
+    detail: `The snapshot has a manifest of format ${later}; this version knows formats up to ${MANIFEST_FORMAT}.`,
+    facts: { need: 'format', needed: `${later}`, offered: `${MANIFEST_FORMAT}` },
+  });
 }
 
-/** Throws a plain `Error` that says what does not match. */
+/** Throws `unavailable` for a later format, else a plain `Error` that says what does not match. */
 export function parseRecord(text: string): SandboxRecord {
-  return parse(record, text);
+  const value: unknown = JSON.parse(text);
+  const later = laterFormat(value);
+  if (later === null) return parse(record, value);
+  throw new AppError(
+    'unavailable',
+    `The record of a sandbox has format ${later}; this version knows formats up to ${MANIFEST_FORMAT}.`,
+  );
 }
 
-function parse<T>(schema: z.ZodType<T>, text: string): T {
-  const parsed = schema.safeParse(JSON.parse(text));
+/** What can be told of something that a later version has written: that, and no more. */
+function laterFormat(value: unknown): number | null {
+  const parsed = z.object({ format: z.int().gt(MANIFEST_FORMAT) }).safeParse(value);
+  return parsed.success ? parsed.data.format : null;
+}
+
+function parse<T>(schema: z.ZodType<T>, value: unknown): T {
+  const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   throw new Error(issuesOf(parsed.error));
 }

@@ -159,9 +159,18 @@ export function errorOfCall(kind: CallKind, thrown: unknown): AppError {
     return new AppError('link_lost', `The call to the agent broke off: ${what}.`, { cause: thrown });
   }
   const name = STATUS_NAMES[thrown.status] ?? 'UNKNOWN';
+  if (name === 'UNIMPLEMENTED') return earlierAgent(thrown);
   const code =
     errnoMeaning(kind, thrown.message) ?? (name === 'OK' ? 'internal' : (SPECIAL[kind][name] ?? COMMON[name]));
   return new AppError(code, inert(thrown.message) || `The agent answered ${name}.`, { cause: thrown });
+}
+
+/** The agent lies in the memory of the snapshot, and is as old as that. */
+function earlierAgent(cause: StatusError): AppError {
+  const detail =
+    'The agent in the sandbox is of an earlier version and does not have this call. A boot brings the present one: rewind to a ' +
+    'snapshot of kind disk.';
+  return new AppError('snapshot_unfit', { detail, facts: { need: 'agent' } }, { cause });
 }
 
 /** A reply that breaks the contract. */

@@ -7,7 +7,7 @@ import { type Duplex, duplexPair } from 'node:stream';
 import type { ServiceImpl } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import type { Guest, GuestPort } from '@space/core';
-import { Files, Machine, Processes } from '@space/guest-proto';
+import { Files, Machine, Processes, Tunnels } from '@space/guest-proto';
 import { onTestFinished, vi } from 'vitest';
 import { type ConnectOptions, connectGuest } from '../src/index.ts';
 import { AgentLink } from './agent-link.ts';
@@ -36,6 +36,8 @@ export async function fakeAgent(
       router.service(Machine, answers.machine ?? {});
       router.service(Processes, answers.processes ?? {});
       router.service(Files, answers.files ?? {});
+      // Of a service that it lacks, as of a call, an agent says that it is not implemented.
+      router.service(Tunnels, {});
     },
   });
   // It reports each stream that a caller ended early.

@@ -111,7 +111,6 @@ test.each([
   [Code.InvalidArgument, 'bad_request'],
   [Code.DeadlineExceeded, 'timed_out'],
   [Code.Unavailable, 'link_lost'],
-  [Code.Unimplemented, 'snapshot_unfit'],
 ])('status %i on a file is %s in every call', async (code, expected) => {
   const fail = fails(code);
   // biome-ignore lint/correctness/useYield: a stream that fails before its first part.

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { kernelCommandLine, machineFacts, vmmArguments } from './command-line.ts';
 
@@ -31,4 +33,14 @@ it('has the same machine facts on every host under TCG', () => {
   expect(machineFacts(OPTIONS)).toEqual(machineFacts(elsewhere));
   expect(machineFacts(OPTIONS)).toMatchObject({ vmmBuild: 'v', kernelDigest: 'k', initramfsDigest: 'i' });
   expect(machineFacts(OPTIONS).machine).not.toMatch(/khz|lpj/);
+});
+
+/** Device state fits the machine that saved it and no other: a release with another one has to offer the earlier ones too. */
+it('offers every machine that snapshots were ever taken on', () => {
+  const golden = join(import.meta.dirname, '../golden/machines.json');
+  const machines: { readonly accelerator: 'tcg' | 'kvm' }[] = JSON.parse(readFileSync(golden, 'utf8'));
+  expect(machines).not.toEqual([]);
+  for (const machine of machines) {
+    expect(machineFacts({ ...OPTIONS, accelerator: machine.accelerator })).toMatchObject(machine);
+  }
 });

@@ -277,6 +277,7 @@ export class BtrfsVault implements Vault {
     try {
       return parseRecord(await readFile(path, 'utf8'));
     } catch (thrown) {
+      if (thrown instanceof AppError) throw new AppError(thrown.code, `${path}: ${thrown.message}`, { cause: thrown });
       throw new AppError('internal', `The record of the sandbox ${sandboxId} is damaged: ${path}.`, { cause: thrown });
     }
   }

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { appendFile, open, readFile, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { AppError, SnapshotId } from '@space/core';
+import { type AppError, MANIFEST_FORMAT, type SnapshotId } from '@space/core';
 import { bootLife, manifestFor, newSnapshot, takePoint } from '@space/testkit/vault-suite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openVault } from '../src/index.ts';
@@ -38,7 +38,7 @@ describe('a point', () => {
     ['device state was cut', (id: SnapshotId) => truncate(place(id, 'device.state'), 3), 'has 3 bytes'],
     ['memory has another length', (id: SnapshotId) => appendFile(place(id, 'memory'), 'x'), 'memory has'],
     ['manifest is no JSON', (id: SnapshotId) => truncate(place(id, 'manifest.json'), 9), 'cannot be used'],
-    ['manifest has a later format', (id: SnapshotId) => edit(id, { format: 2 }), 'format'],
+    ['manifest has a format that never was', (id: SnapshotId) => edit(id, { format: 0 }), 'format'],
     ['manifest has an unknown field', (id: SnapshotId) => edit(id, { extra: 1 }), 'extra'],
     [
       'manifest is that of another',
@@ -53,6 +53,17 @@ describe('a point', () => {
     const refused = await refusalOf(world.vault.readPoint(snapshotId));
     expect(refused).toMatchObject({ code: 'snapshot_bad', message: expect.stringContaining(reason) });
     await world.vault.deletePoint(snapshotId);
+  });
+
+  it('of a later version is refused by name, is not called bad, and can be deleted', async () => {
+    const snapshotId = await takePoint(world.vault, await bootLife(world.vault));
+    execFileSync('btrfs', ['property', 'set', place(snapshotId), 'ro', 'false']);
+    await edit(snapshotId, { format: MANIFEST_FORMAT + 1, news: true });
+    const code = 'snapshot_unfit';
+    expect(await refusalOf(world.vault.readPoint(snapshotId))).toMatchObject({ code, facts: { need: 'format' } });
+    expect(await refusalOf(world.vault.checkPoint(snapshotId))).toMatchObject({ code });
+    await world.vault.deletePoint(snapshotId);
+    expect(await world.vault.points()).toEqual([]);
   });
 
   it('is not committed when what is given does not fit together', async () => {

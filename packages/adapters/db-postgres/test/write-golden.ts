@@ -1,0 +1,111 @@
+/**
+ * Writes a database as the present version leaves it, into `golden/<newest migration>.sql`: a fixture for all later ones. Run once
+ * per migration, by the version that brings it: `node packages/adapters/db-postgres/test/write-golden.ts`. It takes a minute,
+ * since a schedule has to come.
+ */
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Caller } from '@space/contract';
+import { createApiKey, createControl } from '@space/control';
+import { DEFAULT_ORGANISATION, DEFAULT_PROJECT, newId, type ProjectId } from '@space/core';
+import { createGateway } from '@space/gateway';
+import { FakeNode, realClock } from '@space/testkit';
+import { openDatabase } from '../src/database.ts';
+import { createPostgresRecords } from '../src/postgres-records.ts';
+import { MIGRATIONS } from '../src/schema.ts';
+import { silent, testFolder } from '../src/test-cluster.ts';
+import { GOLDEN, onSocket } from './golden-databases.ts';
+
+const chance = { bytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)) };
+const folder = await testFolder();
+const cluster = await folder.start();
+const database = await openDatabase(cluster.address, silent);
+const node = new FakeNode();
+const records = createPostgresRecords(database);
+const clock = realClock();
+const control = createControl({ node, records, clock, chance, logger: silent }, createGateway());
+await control.start();
+await createApiKey({ records, clock, chance });
+
+const apiKeyId = newId('apiKey', chance);
+let requests = 0;
+const caller = (projectId: ProjectId = DEFAULT_PROJECT): Caller => ({
+  principal: { apiKeyId, organisationId: DEFAULT_ORGANISATION, operator: true, onlyProject: null, roles: ['admin'] },
+  projectId,
+  requestId: `req_${++requests}`,
+  signal: new AbortController().signal,
+});
+const run = async (id: string, command: string) =>
+  void (await Array.fromAsync(control.exec(caller(), { id, command })));
+
+const main = await control.createSandbox(
+  { ...caller(), idempotencyKey: 'make-main' },
+  { name: 'main', env: { GREETING: 'grüße' }, metadata: { team: 'blue' }, size: { memoryMib: 256 } },
+);
+await run(main.id, 'increment');
+await control.takeSnapshot(caller(), { id: main.id, name: 'before', note: 'a note' });
+await run(main.id, 'increment');
+await control.takeSnapshot(caller(), { id: main.id });
+await run(main.id, 'increment');
+await control.rewindSandbox(caller(), { id: main.id, to: 'before', keepPresent: true });
+const [forked] = await control.forkSandbox(caller(), { id: main.id, count: 1 });
+if (forked === undefined || !('sandbox' in forked)) throw new Error('it was not forked');
+const { id: fork } = forked.sandbox;
+await control.pauseSandbox(caller(), { id: main.id });
+await control.updateSandbox(caller(), {
+  id: fork,
+  idle: { pauseAfterMs: null },
+  wakeAt: '2031-01-01T08:00:00.000Z',
+  snapshots: { everyMs: 30_000, retention: [{ forMs: 3_600_000, everyMs: 0 }] },
+});
+
+const crashed = await control.createSandbox(caller(), { name: 'crashed' });
+await control.takeSnapshot(caller(), { id: crashed.id });
+node.crash(crashed.id);
+
+const gone = await control.createSandbox(caller(), { name: 'gone' });
+await control.takeSnapshot(caller(), { id: gone.id, name: 'outlives' });
+await control.deleteSandbox(caller(), { id: gone.id });
+await control.createSandbox(caller(), { template: 'nope' }).catch(() => undefined);
+
+const second = await control.createProject(caller(), { name: 'second' });
+await control.updateProject(caller(), { id: 'second', snapshots: { everyMs: 'off' } });
+await control.createSandbox(caller(second.id), { name: 'elsewhere' });
+await control.createKey(caller(), { name: 'ci', roles: ['developer', 'viewer'], project: 'second' });
+const { id: revoked } = await control.createKey(caller(), { roles: ['auditor'] });
+await control.revokeKey(caller(), { id: revoked });
+await control.createProject(caller(), { name: 'third' });
+await control.deleteProject(caller(), { id: 'third', force: true });
+const { organisation } = await control.createOrganisation(caller(), { name: 'acme' });
+await control.setLimits(caller(), { id: organisation.id, sandboxes: 10, memoryMib: 4096 });
+
+const timing = { timeZone: 'Europe/Berlin', enabled: true } as const;
+await control.createSchedule(caller(), {
+  ...{ ...timing, id: fork, cron: '0 8 * * MON-FRI', catchUp: 'skip' },
+  exec: { command: './report.sh', timeoutMs: 60_000 },
+});
+const { id: scheduleId } = await control.createSchedule(caller(), {
+  ...{ ...timing, id: fork, cron: '* * * * *', catchUp: 'once' },
+  exec: { argv: ['read'] },
+});
+for (;;) {
+  const { lastRuns } = await control.getSchedule(caller(), { id: fork, scheduleId });
+  if (lastRuns.some(({ endedAt }) => endedAt !== null)) break;
+  await new Promise((resolve) => setTimeout(resolve, 500));
+}
+await control.updateSchedule(caller(), { id: fork, scheduleId, enabled: false });
+await control.createShare(caller(), { id: fork, port: 8000, name: 'demo', expiresInMs: 3_600_000 });
+await control.close();
+
+const address = onSocket(cluster.address);
+const where = ['-h', address.socketDir, '-U', address.user, address.database];
+const form = ['--data-only', '--column-inserts', '--no-owner', '--exclude-table-data=kysely*'];
+const { user } = folder.options;
+if (typeof user !== 'string') throw new Error('the cluster has a user with a name');
+const asUser = ['-u', user, '--', 'pg_dump'];
+const dump = execFileSync('runuser', [...asUser, ...form, ...where], { encoding: 'utf8', cwd: '/' });
+writeFileSync(join(GOLDEN, `${Object.keys(MIGRATIONS).at(-1)}.sql`), dump);
+await database.close();
+await cluster.close();
+await folder.remove();
