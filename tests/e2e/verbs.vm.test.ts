@@ -8,6 +8,9 @@ import { type ExecEvent, Sandbox, SpaceError } from '@space/sdk';
 import { processesNaming } from '@space/server';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { clientCases } from './client-cases.ts';
+import { identityCases } from './identity-cases.ts';
+import { lifeOf } from './look-inside.ts';
+import { raceCases } from './race-cases.ts';
 import { ask, placeWitness } from './witness.ts';
 import { makeWorld, type World } from './world.ts';
 
@@ -18,6 +21,10 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose]());
 
 describe('what a client relies on', () => clientCases(() => world));
+
+describe('who a sandbox is', () => identityCases(() => world));
+
+describe('two at once, on one sandbox', () => raceCases(() => world));
 
 describe('create, get, list, delete', () => {
   it('a sandbox runs, is found by id and by name, and is gone after delete', async () => {
@@ -259,7 +266,7 @@ describe('snapshot, fork, rewind, pause, resume', () => {
   it('a pause leaves no process, a use wakes it, and its memory is intact', async () => {
     await using sandbox = await world.create();
     const before = await placeWitness(sandbox);
-    const life = await lifeOf(sandbox);
+    const life = await lifeOf(world, sandbox);
     expect(await processesNaming(`/${life}/memory`)).toHaveLength(1);
     await sandbox.pause();
     expect(await processesNaming(`/${life}/`)).toEqual([]);
@@ -286,7 +293,7 @@ describe('snapshot, fork, rewind, pause, resume', () => {
     await using sandbox = await world.create();
     const before = await placeWitness(sandbox);
     await sandbox.snapshot();
-    const [found] = await processesNaming(`/${await lifeOf(sandbox)}/memory`);
+    const [found] = await processesNaming(`/${await lifeOf(world, sandbox)}/memory`);
     process.kill(Number(found?.split(' ')[1]), 'SIGKILL');
     await expect.poll(async () => (await sandbox.refresh()).status, { timeout: 10_000 }).toBe('crashed');
     await expect(sandbox.run('true')).rejects.toMatchObject({ code: 'vm_lost' });
@@ -324,16 +331,9 @@ describe('a sandbox whose processes cannot be made to stand still', () => {
   });
 });
 
-async function lifeOf(sandbox: Sandbox): Promise<string> {
-  type SandboxId = Parameters<typeof world.platform.node.inspect>[0];
-  const { life } = await world.platform.node.inspect(sandbox.id as SandboxId);
-  if (life === null) throw new Error(`${sandbox.id} has no life`);
-  return life;
-}
-
 /** Device and inode of the disk and the memory that the sandbox's VM writes. */
 async function writableFiles(sandbox: Sandbox): Promise<string[]> {
-  const folder = `${world.config.dataDir}/vaults/default/mnt/lives/${await lifeOf(sandbox)}`;
+  const folder = `${world.config.dataDir}/vaults/default/mnt/lives/${await lifeOf(world, sandbox)}`;
   return Promise.all(
     ['disk.img', 'memory'].map(async (file) => {
       const { dev, ino } = await stat(`${folder}/${file}`);

@@ -1,4 +1,4 @@
-/** Archives of earlier versions come back whole. How the files come about: `docs/adr`, "Golden fixtures". */
+/** Archives of earlier versions come back whole. How the files come about: `CONTRIBUTING.md`. */
 import { globSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArchiveRef } from '@space/core';

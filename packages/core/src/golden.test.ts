@@ -1,4 +1,4 @@
-/** What lies in vaults of earlier versions is read as it was meant. How these files come about: `docs/adr`, "Golden fixtures". */
+/** What lies in vaults of earlier versions is read as it was meant. How these files come about: `CONTRIBUTING.md`. */
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

@@ -80,8 +80,21 @@ export async function fill(address: SocketAddress, dump: string): Promise<void> 
     await client.query(`truncate ${rows.map(({ name }) => `"${name}"`).join(', ')} cascade`);
     // The lines for its own client are none for the server.
     await client.query(dump.replaceAll(/^\\.*$/gm, ''));
+    await passTransactions(client);
   } finally {
     client.release(true);
+  }
+}
+
+/** Events are told once no transaction before theirs can be under way: by the counter of the server that they were written on. */
+async function passTransactions(client: pg.PoolClient): Promise<void> {
+  const asked = await client.query<{ there: boolean }>(`select to_regclass('public.events') is not null as there`);
+  if (asked.rows[0]?.there !== true) return;
+  for (;;) {
+    const { rows } = await client.query<{ passed: boolean }>(
+      'select pg_current_xact_id()::text::bigint > coalesce(max(tx), 0) as passed from public.events',
+    );
+    if (rows[0]?.passed === true) return;
   }
 }
 

@@ -1,14 +1,13 @@
 /**
  * A database of an earlier version is carried over with all that is in it, and means what it meant. How the files in `golden` come
- * about: `docs/adr`, "Golden fixtures".
+ * about: `CONTRIBUTING.md`.
  */
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Caller, schemas } from '@space/contract';
 import { createControl } from '@space/control';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT, newId, type SandboxId } from '@space/core';
-import { createGateway } from '@space/gateway';
-import { FakeNode, realClock } from '@space/testkit';
+import { FakeGateway, FakeNode, realClock } from '@space/testkit';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openDatabase } from '../src/database.ts';
 import { createPostgresRecords } from '../src/postgres-records.ts';
@@ -23,6 +22,9 @@ const names = globSync('*.sql', { cwd: GOLDEN })
 const textOf = (file: string) => readFileSync(join(GOLDEN, file), 'utf8');
 const chance = { bytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)) };
 
+/** So many migrations may go without a database of their own. */
+const MAX_BEHIND = 5;
+
 let folder: TestFolder;
 let cluster: PrivateCluster;
 
@@ -36,8 +38,8 @@ afterAll(async () => {
   await folder?.remove();
 });
 
-it('there is a database of the newest migration, which the next one has to carry over', () => {
-  expect(names.at(-1)).toBe(Object.keys(MIGRATIONS).at(-1));
+it('there is a database of one of the newest migrations, which the next ones have to carry over', () => {
+  expect(Object.keys(MIGRATIONS).slice(-MAX_BEHIND)).toContain(names.at(-1));
 });
 
 it('no migration that was released makes another shape than it did', async () => {
@@ -60,7 +62,8 @@ it('no migration that was released makes another shape than it did', async () =>
   );
   if (process.env['SPACE_WRITE_GOLDEN'] === '1')
     writeFileSync(join(GOLDEN, 'shapes.json'), `${JSON.stringify(shapes, null, 1)}\n`);
-  expect(shapes).toEqual(JSON.parse(textOf('shapes.json')));
+  // Those that are not released yet are not there.
+  expect(shapes).toMatchObject(JSON.parse(textOf('shapes.json')));
 });
 
 it.each(names)('a database of %s says the same as it ever did, and today’s control goes on with it', async (name) => {
@@ -70,14 +73,14 @@ it.each(names)('a database of %s says the same as it ever did, and today’s con
   try {
     const records = createPostgresRecords(database);
     const meaning = `${name}.json`;
-    if (process.env['SPACE_WRITE_GOLDEN'] === '1') {
-      writeFileSync(join(GOLDEN, meaning), `${JSON.stringify(await readAll(records), null, 1)}\n`);
-    }
+    // Of a new one, which is to be read before it is committed.
+    const isNew = process.env['SPACE_WRITE_GOLDEN'] === '1' && !existsSync(join(GOLDEN, meaning));
+    if (isNew) writeFileSync(join(GOLDEN, meaning), `${JSON.stringify(await readAll(records), null, 1)}\n`);
     // What has come since may be there too.
     expect(await readAll(records)).toMatchObject(JSON.parse(textOf(meaning)));
 
     const node = new FakeNode();
-    const control = createControl({ node, records, clock: realClock(), chance, logger: silent }, createGateway());
+    const control = createControl({ node, records, clock: realClock(), chance, logger: silent }, new FakeGateway());
     const { items: sandboxes } = await records.listSandboxes({ projectId: DEFAULT_PROJECT, limit: 100 });
     expect(sandboxes.length).toBeGreaterThan(1);
     const shown = (id: SandboxId) => control.getSandbox(caller(), { id });

@@ -9,8 +9,7 @@ import { join } from 'node:path';
 import type { Caller } from '@space/contract';
 import { createApiKey, createControl } from '@space/control';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT, newId, type ProjectId } from '@space/core';
-import { createGateway } from '@space/gateway';
-import { FakeNode, realClock } from '@space/testkit';
+import { FakeGateway, FakeNode, realClock } from '@space/testkit';
 import { openDatabase } from '../src/database.ts';
 import { createPostgresRecords } from '../src/postgres-records.ts';
 import { MIGRATIONS } from '../src/schema.ts';
@@ -24,7 +23,7 @@ const database = await openDatabase(cluster.address, silent);
 const node = new FakeNode();
 const records = createPostgresRecords(database);
 const clock = realClock();
-const control = createControl({ node, records, clock, chance, logger: silent }, createGateway());
+const control = createControl({ node, records, clock, chance, logger: silent }, new FakeGateway());
 await control.start();
 await createApiKey({ records, clock, chance });
 

@@ -1,6 +1,6 @@
 /**
  * Agents of earlier versions, which live on in snapshots, are understood: as they were recorded, and where they lack what has
- * come since. How the recordings come about: `docs/adr`, "Golden fixtures".
+ * come since. How the recordings come about: `CONTRIBUTING.md`.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
