@@ -16,7 +16,7 @@ import { AppError } from '@space/core';
 import type { Account, Passage } from './passage.ts';
 import { pump } from './pump.ts';
 import { answerOf, refused } from './refusal.ts';
-import { answerHeaders, pairsOf, type RequestHead, readHttp1Head } from './request-head.ts';
+import { answerHeaders, pairsOf, pathOf, type RequestHead, readHttp1Head } from './request-head.ts';
 
 const MAX_HEAD_BYTES = 64 * 1024;
 const RESPONSE_WITHIN_MS = 60 * 60 * 1000;
@@ -124,7 +124,7 @@ export class Http1Front {
       if (!decision.allowed) throw refused(decision);
       forward({ incoming, answer, head, rule: decision.rule, upgraded: upgraded ?? null, ...served });
     } catch (thrown) {
-      passage.recordFailure(thrown, head?.request ?? { method: incoming.method ?? '', path: '' });
+      passage.recordFailure(thrown, head?.request ?? { method: incoming.method ?? '', path: pathOf(incoming.url) });
       refuse(incoming, answer, thrown);
     }
   }

@@ -17,7 +17,7 @@ import { AppError, type EgressRequest } from '@space/core';
 import type { Way } from './http1.ts';
 import type { Account, Passage } from './passage.ts';
 import { answerOf, refused } from './refusal.ts';
-import { readHttp2Head } from './request-head.ts';
+import { pathOf, readHttp2Head } from './request-head.ts';
 
 const MAX_STREAMS = 256;
 const WINDOW_BYTES = 1024 * 1024;
@@ -77,7 +77,11 @@ async function answer(asked: Asked): Promise<void> {
     if (near.destroyed) return account.end('failed');
     exchange(asked, session, account);
   } catch (thrown) {
-    if (account === null) passage.recordFailure(thrown, request ?? { method: `${headers[':method'] ?? ''}`, path: '' });
+    if (account === null)
+      passage.recordFailure(
+        thrown,
+        request ?? { method: `${headers[':method'] ?? ''}`, path: pathOf(headers[':path']) },
+      );
     account?.end('failed');
     refuse(near, headers, thrown);
   }

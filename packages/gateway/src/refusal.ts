@@ -6,6 +6,8 @@ type Denied = Extract<EgressDecision, { allowed: false }>;
 const WHOM: Readonly<Record<AskWhom, string>> = {
   owner: 'whoever may change this sandbox can allow it (its `network`)',
   admin: 'an admin of the organisation can allow it',
+  operator: 'who runs the installation can allow it',
+  nobody: 'nobody can allow it',
 };
 
 export function refused({ rule, reason, ask }: Denied): AppError {

@@ -95,6 +95,11 @@ export function readHttp2Head(
   return requestOf({ method: single(':method'), url: single(':path'), hasBody }, target, names);
 }
 
+/** Without the query; of a target that is no path, nothing: it may hold a password. */
+export function pathOf(url: string | undefined): string {
+  return url?.startsWith('/') === true ? (url.split('?', 1)[0] ?? '') : '';
+}
+
 export function pairsOf(raw: readonly string[]): (readonly [lowerCase: string, value: string, asSent: string])[] {
   const pairs: (readonly [string, string, string])[] = [];
   for (let at = 0; at + 1 < raw.length; at += 2) {
@@ -120,7 +125,7 @@ function requestOf(
   if (method.length > MAX_METHOD_LENGTH || !METHOD.test(method)) throw mismatch('The method is not one.');
   const isWhole = method === 'OPTIONS' && url === '*';
   if (!isWhole && !PATH.test(url)) throw mismatch('The request names another target than a path.');
-  const path = url.split('?', 1)[0] ?? '/';
+  const path = pathOf(url);
   return { ...target, method, path: isWhole ? '/' : path, headers: [...new Set(headers)], hasBody };
 }
 

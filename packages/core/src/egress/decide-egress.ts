@@ -28,8 +28,8 @@ export interface EgressRequest extends EgressTarget {
   readonly hasBody: boolean;
 }
 
-/** `owner`: whoever may change the sandbox. `admin`: of the organisation. */
-export type AskWhom = 'owner' | 'admin';
+/** `owner`: whoever may change the sandbox. `admin`: of the organisation. `operator`: who runs the installation. */
+export type AskWhom = 'owner' | 'admin' | 'operator' | 'nobody';
 
 export type EgressDecision =
   | { readonly allowed: true; readonly rule: string }
@@ -88,7 +88,7 @@ export function decideAddress(rules: EgressRules, { host }: EgressTarget, is: Ad
   const pattern = privateHosts.find((one) => one !== '*' && matchesHost(one, host));
   if (is === 'private' && pattern !== undefined) return { allowed: true, rule: `private host: ${pattern}` };
   const reason = `${host} has an address that is not public (${is}).`;
-  return { allowed: false, rule: 'public addresses only', reason, ask: 'admin' };
+  return { allowed: false, rule: 'public addresses only', reason, ask: is === 'private' ? 'operator' : 'nobody' };
 }
 
 function decide(rules: EgressRules, target: EgressTarget, covers: (rule: AllowRule) => boolean): EgressDecision {

@@ -1,0 +1,172 @@
+/**
+ * The whole way out, of a real microVM through the platform's own gateway: ordinary tools, with no setting of theirs changed,
+ * reach by HTTPS what the policy allows and are told why not what it does not.
+ */
+import { execFile } from 'node:child_process';
+import { createSocket, type Socket } from 'node:dgram';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { listOrganisations, type Sandbox, setPrivateHosts } from '@space/sdk';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { makeWorld, type World } from './world.ts';
+
+const run = promisify(execFile);
+
+const HOST = 'api.upstream.test';
+let folder: string;
+let names: Socket;
+let upstream: Server;
+/** Names that anybody asked for. */
+const asked = new Set<string>();
+/** What arrived at the host. */
+const arrived: string[] = [];
+let world: World;
+let sandbox: Sandbox;
+let url: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp('/var/tmp/space-upstream-');
+  await makeCertificates();
+  names = createSocket('udp4').on('message', (question, from) =>
+    names.send(answerTo(question), from.port, from.address),
+  );
+  names.bind(0, '127.0.0.1');
+  await once(names, 'listening');
+  const [cert, key] = await Promise.all([readFile(join(folder, 'host.pem')), readFile(join(folder, 'host.key'))]);
+  upstream = createServer({ cert, key }, (request, response) => {
+    arrived.push(`${request.method} ${request.headers.host} ${request.url}`);
+    response.end(`${request.method} ${request.url}\n`);
+  });
+  await once(upstream.listen(0, '127.0.0.1'), 'listening');
+  const { port } = upstream.address() as AddressInfo;
+  url = `https://${HOST}:${port}`;
+  const dnsServers = [`127.0.0.1:${names.address().port}`];
+  const upstreamAuthorities = [await readFile(join(folder, 'ca.pem'), 'utf8')];
+  world = await makeWorld(undefined, { gateway: { dnsServers, upstreamAuthorities } });
+  sandbox = await world.create({ idle: { pauseAfterMs: null } });
+  for (const { id } of await listOrganisations(world.connection)) await setPrivateHosts(id, [HOST], world.connection);
+});
+afterAll(async () => {
+  await world?.[Symbol.asyncDispose]();
+  upstream?.close();
+  names?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function allow(access: 'read' | 'write'): Promise<void> {
+  const port = Number(new URL(url).port);
+  await sandbox.update({ network: { preset: 'none', allow: [{ host: HOST, ports: [port], access }] } });
+}
+
+async function printed(command: string, by: Sandbox = sandbox): Promise<string> {
+  const { stdout, stderr, exitCode } = await by.run(command);
+  return exitCode === 0 ? stdout : `${exitCode}: ${stdout}${stderr}`;
+}
+
+it('what no rule allows is refused with the rule, and its name is not even looked up', async () => {
+  const answer = await printed(`curl -s -w '%{http_code}' ${url}/secret`);
+  expect(answer).toMatch(/no rule/);
+  expect(answer).toMatch(/403$/);
+  expect([...asked]).not.toContain(HOST);
+  expect(arrived).toEqual([]);
+});
+
+it('ordinary tools reach what is allowed, by TLS that they verify, also with an empty environment and as root', async () => {
+  await allow('write');
+  expect(await printed(`curl -s ${url}/curl`)).toBe('GET /curl\n');
+  expect(await printed(`env -i /usr/bin/curl -s ${url}/bare`)).toBe('GET /bare\n');
+  expect(await printed(`sudo curl -s -X DELETE ${url}/root`)).toBe('DELETE /root\n');
+  const python = `import urllib.request as r; print(r.urlopen("${url}/python").read().decode(), end="")`;
+  expect(await printed(`python3 -c '${python}'`)).toBe('GET /python\n');
+  const node = `require("https").get("${url}/node", (a) => a.pipe(process.stdout))`;
+  expect(await printed(`node -e '${node}'`)).toBe('GET /node\n');
+  expect(arrived.at(-1)).toBe(`GET ${new URL(url).host} /node`);
+});
+
+it('a write is refused where only reading is allowed, from the next request on', async () => {
+  await allow('read');
+  expect(await printed(`curl -s ${url}/read`)).toBe('GET /read\n');
+  expect(await printed(`curl -s -d x -w '%{http_code}' ${url}/write`)).toMatch(/403$/);
+  expect(arrived).not.toContain(expect.stringContaining('/write'));
+});
+
+it('another host behind an allowed name, and an address in its place, are refused', async () => {
+  await allow('read');
+  const { port } = new URL(url);
+  const before = arrived.length;
+  expect(await printed(`curl -s -w '%{http_code}' -H 'Host: other.test' ${url}/host`)).toMatch(/4\d\d$/);
+  expect(await printed(`curl -sk -w '%{http_code}' https://127.1.2.3.nip.test:${port}/`)).toMatch(/403$/);
+  expect(await printed(`curl -sk -m 10 -w '%{http_code}' https://169.254.169.254/ || true`)).toMatch(/(403|000)$/);
+  expect(arrived.length).toBe(before);
+});
+
+it('a fork has the rules and the certificate of its source, and a paused sandbox has them when it wakes', async () => {
+  await allow('read');
+  const [copy] = await sandbox.fork(1);
+  expect(copy && (await printed(`curl -s ${url}/fork`, copy))).toBe('GET /fork\n');
+  await copy?.delete();
+  await sandbox.pause();
+  expect(await printed(`curl -s ${url}/woken`)).toBe('GET /woken\n');
+});
+
+it('what left, and what was refused, is told by host, method and path, without the query', async () => {
+  await allow('read');
+  await printed(`curl -s '${url}/told?token=hidden'`);
+  const seen = async () => {
+    const records = [];
+    for await (const { method, host, path, outcome } of sandbox.egress()) records.push({ method, host, path, outcome });
+    return records;
+  };
+  await expect
+    .poll(seen, { timeout: 10_000 })
+    .toContainEqual(expect.objectContaining({ method: 'GET', path: '/told' }));
+  const records = await seen();
+  expect(records).toContainEqual({ method: 'GET', host: HOST, path: '/secret', outcome: 'refused' });
+  expect(JSON.stringify(records)).not.toContain('hidden');
+});
+
+/** An authority of its own, and a certificate of the host by it. */
+async function makeCertificates(): Promise<void> {
+  const openssl = (...args: string[]) => run('openssl', args, { cwd: folder });
+  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+  await openssl(
+    'req',
+    '-x509',
+    ...newKey,
+    '-keyout',
+    'ca.key',
+    '-out',
+    'ca.pem',
+    '-subj',
+    '/CN=Upstream',
+    '-days',
+    '2',
+  );
+  await openssl('req', ...newKey, '-keyout', 'host.key', '-out', 'host.csr', '-subj', `/CN=${HOST}`);
+  await writeFile(join(folder, 'host.ext'), `subjectAltName=DNS:${HOST}\n`);
+  const by = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2'];
+  await openssl('x509', '-req', '-in', 'host.csr', ...by, '-extfile', 'host.ext', '-out', 'host.pem');
+}
+
+/** Every name has the address 127.0.0.1, and nothing else. */
+function answerTo(question: Buffer): Buffer {
+  const labels: string[] = [];
+  let at = 12;
+  for (let length = question[at] ?? 0; length > 0; length = question[at] ?? 0) {
+    labels.push(question.toString('latin1', at + 1, at + 1 + length));
+    at += length + 1;
+  }
+  asked.add(labels.join('.').toLowerCase());
+  const end = at + 5;
+  const isV4 = question.readUInt16BE(at + 1) === 1;
+  const head = Buffer.from(question.subarray(0, 12));
+  head.writeUInt16BE(0x8180, 2);
+  head.writeUInt16BE(isV4 ? 1 : 0, 6);
+  head.writeUInt32BE(0, 8);
+  const address = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 127, 0, 0, 1]);
+  return Buffer.concat([head, question.subarray(12, end), ...(isV4 ? [address] : [])]);
+}
