@@ -136,9 +136,9 @@ describe('an address', () => {
     const at = (host: string) => ({ host, port: 443 });
     expect(decideAddress(rules, at('any.example'), 'public').allowed).toBe(true);
     expect(decideAddress(rules, at('git.corp.example'), 'private').allowed).toBe(true);
-    expect(decideAddress(rules, at('any.example'), 'private')).toMatchObject({ allowed: false, ask: 'admin' });
-    expect(decideAddress(rules, at('git.corp.example'), 'metadata').allowed).toBe(false);
-    expect(decideAddress(rules, at('git.corp.example'), 'reserved').allowed).toBe(false);
+    expect(decideAddress(rules, at('any.example'), 'private')).toMatchObject({ allowed: false, ask: 'operator' });
+    for (const is of ['metadata', 'reserved'] as const)
+      expect(decideAddress(rules, at('git.corp.example'), is)).toMatchObject({ allowed: false, ask: 'nobody' });
   });
 });
 
