@@ -1,6 +1,6 @@
 /** Pauses of what is idle, wakes at set times, and figures of what runs, on real microVMs. */
 import type { Sandbox } from '@space/sdk';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, type ExpectStatic, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
 
 let world: World;
@@ -11,11 +11,16 @@ afterAll(() => world[Symbol.asyncDispose]());
 
 const QUICK = { idle: { pauseAfterMs: 10_000 } };
 
-async function statusWithin(sandbox: Sandbox, status: Sandbox['status'], ms = 60_000): Promise<void> {
-  await expect.poll(async () => (await sandbox.refresh()).status, { timeout: ms, interval: 500 }).toBe(status);
+/** Side by side with the other: both mostly wait. */
+const test = it.concurrent;
+
+async function statusWithin(expect: ExpectStatic, sandbox: Sandbox, status: Sandbox['status']): Promise<void> {
+  await expect.poll(async () => (await sandbox.refresh()).status, { timeout: 60_000, interval: 500 }).toBe(status);
 }
 
-it('pauses the idle one, not one with an open stream, a busy loop or a process that keeps it awake; the next use wakes it', async () => {
+test('pauses the idle one, not one with an open stream, a busy loop or a process that keeps it awake; the next use wakes it', async ({
+  expect,
+}) => {
   await using quiet = await world.create(QUICK);
   await using watched = await world.create(QUICK);
   await using working = await world.create(QUICK);
@@ -29,7 +34,7 @@ it('pauses the idle one, not one with an open stream, a busy loop or a process t
   const loop = await working.start('while :; do :; done');
   const keeper = await kept.start('sleep 1000', { keepAwake: true });
 
-  await statusWithin(quiet, 'paused');
+  await statusWithin(expect, quiet, 'paused');
   // As long again as the others would have had to be idle.
   const until = performance.now() + 20_000;
   while (performance.now() < until) {
@@ -50,7 +55,7 @@ it('pauses the idle one, not one with an open stream, a busy loop or a process t
   await stream;
   await working.kill(loop.processId);
   await kept.kill(keeper.processId);
-  for (const sandbox of [watched, working, kept]) await statusWithin(sandbox, 'paused');
+  for (const sandbox of [watched, working, kept]) await statusWithin(expect, sandbox, 'paused');
   const response = await fetch(`${world.connection.baseUrl}/v1/operations?sandbox=${quiet.id}`, {
     headers: { authorization: `Bearer ${world.connection.apiKey}` },
   });
@@ -59,7 +64,7 @@ it('pauses the idle one, not one with an open stream, a busy loop or a process t
   expect(new Set(pauses.map(({ cause }) => cause))).toEqual(new Set(['idle']));
 });
 
-it('is woken at a set time, and by a schedule that runs a command, with what it was doing', async () => {
+test('is woken at a set time, and by a schedule that runs a command, with what it was doing', async ({ expect }) => {
   await using sandbox = await world.create({ idle: { pauseAfterMs: null } });
   const counter = await sandbox.start('for ((i = 0; ; i++)); do echo $i > new && mv new count; sleep 0.2; done');
   const count = async () => Number((await sandbox.run('until [ -s count ]; do sleep 0.05; done; cat count')).stdout);
@@ -67,7 +72,7 @@ it('is woken at a set time, and by a schedule that runs a command, with what it 
   const before = await count();
   await sandbox.update({ wakeAt: new Date(Date.now() + 8_000) });
   await sandbox.pause();
-  await statusWithin(sandbox, 'running');
+  await statusWithin(expect, sandbox, 'running');
   expect(sandbox.fields.wakeAt).toBeNull();
   expect((await sandbox.processes()).map(({ processId }) => processId)).toEqual([counter.processId]);
 
