@@ -125,14 +125,12 @@ export class Network {
 
   async #prepare(id: SandboxId): Promise<{ readonly trust?: string }> {
     let trust: string | undefined;
-    await this.#orLater(async () => {
-      const sandbox = await this.#ports.records.findSandbox(id);
-      if (sandbox === null) return;
-      const { id: organisationId } = await this.#organisationOf(sandbox.projectId);
+    const trustItsOwn = async (organisationId: OrganisationId) => {
+      // What is known already is given also while the gateway does not answer.
       trust = this.#certificates.get(organisationId);
-      const [certificatePem] = await Promise.all([this.#certificateOf(organisationId), this.#load(id)]);
-      trust = certificatePem;
-    }, 'a life begins without a way out');
+      trust = await this.#certificateOf(organisationId);
+    };
+    await this.#orLater(() => this.#load(id, trustItsOwn), 'a life begins without a way out');
     return trust === undefined ? {} : { trust };
   }
 
@@ -154,18 +152,19 @@ export class Network {
     }
   }
 
-  /** As it is recorded when its turn has come, so that of two changes the later one is in force. */
-  #load(id: SandboxId): Promise<void> {
+  /** As it is recorded when its turn has come, so that of two changes the later one is in force. `beside` is done meanwhile. */
+  #load(id: SandboxId, beside: (organisationId: OrganisationId) => Promise<void> = async () => undefined) {
     return this.#turns.take(id, async () => {
       const sandbox = await this.#ports.records.findSandbox(id);
       if (sandbox === null || sandbox.settled === 'deleted') return this.#gateway.dropRules(id);
       const organisation = await this.#organisationOf(sandbox.projectId);
-      await this.#gateway.setRules({
+      const setting = this.#gateway.setRules({
         sandboxId: id,
         organisationId: organisation.id,
         policy: sandbox.network,
         constraints: organisation.constraints,
       });
+      await Promise.all([beside(organisation.id), setting]);
     });
   }
 

@@ -22,13 +22,20 @@ export class GuestStream extends Duplex {
    * first, or `signal` aborted; then it can be asked again.
    */
   async peek<T>(look: (bytes: Buffer) => T | null, signal: AbortSignal): Promise<T | null> {
-    for (;;) {
-      const told = look(this.#seen);
-      if (told !== null) return told;
-      if (this.#ended || signal.aborted) return null;
-      const next = await Promise.race([this.#pull(), aborted(signal)]);
-      if (next === null) return null;
-      this.#take(next);
+    const late = Promise.withResolvers<null>();
+    const giveUp = (): void => late.resolve(null);
+    signal.addEventListener('abort', giveUp, { once: true });
+    try {
+      for (;;) {
+        const told = look(this.#seen);
+        if (told !== null) return told;
+        if (this.#ended || signal.aborted) return null;
+        const next = await Promise.race([this.#pull(), late.promise]);
+        if (next === null) return null;
+        this.#take(next);
+      }
+    } finally {
+      signal.removeEventListener('abort', giveUp);
     }
   }
 
@@ -94,8 +101,4 @@ export class GuestStream extends Duplex {
     if (next.done) this.#ended = true;
     else this.#seen = Buffer.concat([this.#seen, next.value]);
   }
-}
-
-function aborted(signal: AbortSignal): Promise<null> {
-  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(null), { once: true }));
 }

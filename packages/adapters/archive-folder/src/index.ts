@@ -72,20 +72,7 @@ class FolderArchive implements Archive {
   }
 
   put(key: ArchiveKey, bytes: Uint8Array, signal?: AbortSignal): Promise<void> {
-    return this.#run('writing', async () => {
-      signal?.throwIfAborted();
-      const staged = join(this.#folder, STAGED, randomUUID());
-      const path = this.#path(key);
-      try {
-        await writeSynced(staged, bytes);
-        await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
-        await rename(staged, path);
-      } catch (thrown) {
-        await rm(staged, { force: true });
-        throw thrown;
-      }
-      await this.#syncFoldersOf(path);
-    });
+    return this.#run('writing', () => this.#publish(key, bytes, rename, signal));
   }
 
   /**
@@ -93,21 +80,8 @@ class FolderArchive implements Archive {
    * nothing else there is as sure.
    */
   create(key: ArchiveKey, bytes: Uint8Array, signal?: AbortSignal): Promise<boolean> {
-    return this.#run('making what may be made once', async () => {
-      signal?.throwIfAborted();
-      const staged = join(this.#folder, STAGED, randomUUID());
-      const path = this.#path(key);
-      try {
-        await writeSynced(staged, bytes);
-        await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
-        const made = await isMade(link(staged, path));
-        // Also what another one made: it may not be on the disk yet, and is relied on from now.
-        await this.#syncFoldersOf(path);
-        return made;
-      } finally {
-        await rm(staged, { force: true });
-      }
-    });
+    const make = (staged: string, path: string) => isMade(link(staged, path));
+    return this.#run('making what may be made once', () => this.#publish(key, bytes, make, signal));
   }
 
   has(key: ArchiveKey, signal?: AbortSignal): Promise<boolean> {
@@ -123,6 +97,28 @@ class FolderArchive implements Archive {
       const names = (await unlessMissing(readdir(join(this.#folder, indexFolder(space, sandboxId))))) ?? [];
       return names.flatMap((name) => parseDigest(name) ?? []);
     });
+  }
+
+  /** Whole and on the disk before it gets its name by `give`, and the name on the disk after. */
+  async #publish<T>(
+    key: ArchiveKey,
+    bytes: Uint8Array,
+    give: (staged: string, path: string) => Promise<T>,
+    signal: AbortSignal | undefined,
+  ): Promise<T> {
+    signal?.throwIfAborted();
+    const staged = join(this.#folder, STAGED, randomUUID());
+    const path = this.#path(key);
+    try {
+      await writeSynced(staged, bytes);
+      await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
+      const given = await give(staged, path);
+      // Also of what another one made: it may not be on the disk yet, and is relied on from now.
+      await this.#syncFoldersOf(path);
+      return given;
+    } finally {
+      await rm(staged, { force: true });
+    }
   }
 
   #path(key: ArchiveKey): string {
