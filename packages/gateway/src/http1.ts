@@ -13,9 +13,11 @@ import {
 } from 'node:http';
 import { type Duplex, pipeline } from 'node:stream';
 import { AppError } from '@space/core';
+import { type Admitted, admit, type Header } from './admission.ts';
 import type { Account, Passage } from './passage.ts';
 import { pump } from './pump.ts';
-import { answerOf, refused } from './refusal.ts';
+import { answerOf } from './refusal.ts';
+import { RequestBody } from './request-body.ts';
 import { answerHeaders, pairsOf, pathOf, type RequestHead, readHttp1Head } from './request-head.ts';
 
 const MAX_HEAD_BYTES = 64 * 1024;
@@ -108,11 +110,11 @@ export class Http1Front {
     served.turn = before.then(() => answered);
     void before.then(() => {
       served.waiting--;
-      if (!answer.destroyed) this.#answer(served, incoming, answer, upgraded);
+      if (!answer.destroyed) void this.#answer(served, incoming, answer, upgraded);
     });
   }
 
-  #answer(served: Served, incoming: IncomingMessage, answer: ServerResponse, upgraded: Duplex | undefined): void {
+  async #answer(served: Served, incoming: IncomingMessage, answer: ServerResponse, upgraded?: Duplex): Promise<void> {
     const { passage, way } = served;
     let head: RequestHead | null = null;
     try {
@@ -120,12 +122,18 @@ export class Http1Front {
       const { method = '', url = '', rawHeaders } = incoming;
       const form = { method, url, rawHeaders, isUpgrade: upgraded !== undefined };
       head = readHttp1Head(form, passage.target, way.secure ? 443 : 80);
-      const decision = passage.judgeRequest(head.request);
-      if (!decision.allowed) throw refused(decision);
-      forward({ incoming, answer, head, rule: decision.rule, upgraded: upgraded ?? null, ...served });
+      // Whoever waits for `100 Continue` sends nothing before.
+      const body = new RequestBody(incoming, () => {
+        if (incoming.headers.expect !== undefined) answer.writeContinue();
+      });
+      const { request, headers } = head;
+      const asked = { request, url, headers, body, secure: way.secure, signal: untilClosed(answer) };
+      const admitted = await admit(passage, asked);
+      if (answer.destroyed) throw new AppError('egress_failed', 'The program did not wait for the answer.');
+      forward({ ...served, incoming, answer, head, admitted, body, upgraded: upgraded ?? null });
     } catch (thrown) {
       passage.recordFailure(thrown, head?.request ?? { method: incoming.method ?? '', path: pathOf(incoming.url) });
-      refuse(incoming, answer, thrown);
+      if (!answer.destroyed) refuse(incoming, answer, thrown);
     }
   }
 }
@@ -134,29 +142,23 @@ interface Forwarding extends Served {
   readonly incoming: IncomingMessage;
   readonly answer: ServerResponse;
   readonly head: RequestHead;
-  readonly rule: string;
+  readonly admitted: Admitted;
+  readonly body: RequestBody;
   readonly upgraded: Duplex | null;
 }
 
 function forward(forwarding: Forwarding): void {
-  const { incoming, answer, head, rule, agent, passage, upgraded } = forwarding;
-  const headers = [...head.headers];
-  const has = (wanted: string) => pairsOf(headers).some(([name]) => name === wanted);
-  if (upgraded !== null) headers.push('Connection', 'Upgrade');
-  else if (!has('content-length') && !has('transfer-encoding') && !['GET', 'HEAD'].includes(head.request.method)) {
-    headers.push('Content-Length', '0');
-  }
+  const { incoming, answer, head, admitted, body, agent, passage, upgraded } = forwarding;
   const outgoing = request({
-    agent,
+    agent: upgraded === null ? agent : onlyOnce(agent),
     method: head.request.method,
-    path: incoming.url ?? '/',
-    headers,
+    path: admitted.url,
+    headers: headersOf(forwarding),
     setHost: false,
     maxHeaderSize: MAX_HEAD_BYTES,
     timeout: RESPONSE_WITHIN_MS,
-    ...(upgraded === null ? {} : { agent: onlyOnce(agent) }),
   });
-  const account = passage.beginRequest(head.request, rule, () => {
+  const account = passage.beginRequest(head.request, admitted.rule, () => {
     outgoing.destroy(new AppError('egress_refused', 'The rules have changed.'));
     passage.guest.destroy();
   });
@@ -185,14 +187,11 @@ function forward(forwarding: Forwarding): void {
     }
     if (early.length > 0) socket.unshift(early);
     answer.detachSocket(upgraded as never);
-    upgraded.write(statusLine(response));
+    upgraded.write(statusLine(response, admitted));
     void pump({ passage, guest: upgraded, far: socket, account, status: 101 });
   });
   answer.on('close', () => {
     if (!answer.writableFinished) outgoing.destroy();
-  });
-  incoming.on('data', (bytes: Buffer) => {
-    account.sentBytes += bytes.length;
   });
   if (upgraded !== null) {
     outgoing.end();
@@ -200,17 +199,34 @@ function forward(forwarding: Forwarding): void {
   }
   // Whoever waits for `100 Continue` sends nothing before; the host must hear of the request all the same.
   if (incoming.headers.expect !== undefined) outgoing.flushHeaders();
-  incoming.on('end', () => orDestroy(outgoing, () => outgoing.addTrailers(pairedTrailers(incoming))));
-  pipeline(incoming, outgoing, (error) => {
+  const sent = body.stream();
+  sent.on('data', (bytes: Buffer) => {
+    account.sentBytes += bytes.length;
+  });
+  sent.on('end', () => orDestroy(outgoing, () => outgoing.addTrailers(pairedTrailers(incoming))));
+  pipeline(sent, outgoing, (error) => {
     if (error) outgoing.destroy();
   });
 }
 
-function giveBack(response: IncomingMessage, { answer, upgraded }: Forwarding, account: Account): void {
-  const { statusCode = 502, statusMessage = '', rawHeaders } = response;
+/** As they leave, with those that the connection needs. */
+function headersOf({ admitted, head, body, upgraded }: Forwarding): string[] {
+  const headers = admitted.headers.filter(([name]) => !body.wasRead || name.toLowerCase() !== 'expect');
+  const has = (wanted: string) => headers.some(([name]) => name.toLowerCase() === wanted);
+  const framing: Header[] = head.isChunked ? [['Transfer-Encoding', 'chunked']] : [];
+  if (upgraded !== null) framing.push(['Connection', 'Upgrade']);
+  else if (!has('content-length') && !head.isChunked && !['GET', 'HEAD'].includes(head.request.method)) {
+    framing.push(['Content-Length', '0']);
+  }
+  return [...headers, ...framing].flat();
+}
+
+function giveBack(response: IncomingMessage, { answer, admitted, upgraded }: Forwarding, account: Account): void {
+  const { statusCode: status = 502, statusMessage = '', rawHeaders } = response;
+  const given = admitted.answer({ status, headers: answerHeaders(rawHeaders) });
   answer.sendDate = false;
   const closes = upgraded === null ? [] : ['Connection', 'close'];
-  answer.writeHead(statusCode, statusMessage.replace(/[^\x20-\x7e]/g, '?'), [...answerHeaders(rawHeaders), ...closes]);
+  answer.writeHead(given.status, statusMessage.replace(/[^\x20-\x7e]/g, '?'), [...given.headers.flat(), ...closes]);
   answer.flushHeaders();
   response.on('data', (bytes: Buffer) => {
     account.receivedBytes += bytes.length;
@@ -218,10 +234,12 @@ function giveBack(response: IncomingMessage, { answer, upgraded }: Forwarding, a
   response.on('end', () => {
     if (answer.chunkedEncoding) orDestroy(answer, () => answer.addTrailers(pairedTrailers(response)));
   });
-  pipeline(response, answer, (error) => {
-    account.end(error ? 'failed' : 'allowed', statusCode);
+  const done = (error?: Error | null): void => {
+    account.end(error ? 'failed' : 'allowed', status);
     if (error) answer.destroy();
-  });
+  };
+  if (given.through === null) pipeline(response, answer, done);
+  else pipeline(response, given.through, answer, done);
 }
 
 function refuse(incoming: IncomingMessage, answer: ServerResponse, thrown: unknown): void {
@@ -230,6 +248,12 @@ function refuse(incoming: IncomingMessage, answer: ServerResponse, thrown: unkno
   answer.writeHead(status, STATUS_CODES[status] ?? '', { ...headers, connection: 'close' });
   answer.end(incoming.method === 'HEAD' ? undefined : body);
   incoming.resume();
+}
+
+function untilClosed(answer: ServerResponse): AbortSignal {
+  const closed = new AbortController();
+  answer.once('close', () => closed.abort());
+  return closed.signal;
 }
 
 /** Also what throws in a listener must end its own connection only. */
@@ -260,8 +284,10 @@ function pairedTrailers({ rawTrailers }: IncomingMessage): [string, string][] {
   return pairsOf(rawTrailers).map(([, value, name]) => [name, value]);
 }
 
-function statusLine({ statusCode, statusMessage, rawHeaders }: IncomingMessage): string {
-  const headers = pairsOf(rawHeaders).map(([, value, name]) => `${name}: ${value}\r\n`);
+function statusLine({ statusCode = 101, statusMessage, rawHeaders }: IncomingMessage, admitted: Admitted): string {
+  const said = pairsOf(rawHeaders).map(([, value, name]): Header => [name, value]);
+  const { headers: given } = admitted.answer({ status: statusCode, headers: said });
+  const headers = given.map(([name, value]) => `${name}: ${value}\r\n`);
   return `HTTP/1.1 ${statusCode} ${statusMessage}\r\n${headers.join('')}\r\n`;
 }
 

@@ -14,9 +14,11 @@ import {
 } from 'node:http2';
 import { type Duplex, pipeline } from 'node:stream';
 import { AppError, type EgressRequest } from '@space/core';
+import { type Admitted, admit, type Header } from './admission.ts';
 import type { Way } from './http1.ts';
 import type { Account, Passage } from './passage.ts';
-import { answerOf, refused } from './refusal.ts';
+import { answerOf } from './refusal.ts';
+import { RequestBody } from './request-body.ts';
 import { pathOf, readHttp2Head } from './request-head.ts';
 
 const MAX_STREAMS = 256;
@@ -68,14 +70,25 @@ async function answer(asked: Asked): Promise<void> {
   try {
     if (passage.failure !== null) throw passage.failure;
     request = readHttp2Head(headers, passage.target, way.secure ? 'https' : 'http', !isWhole);
-    const decision = passage.judgeRequest(request);
-    if (!decision.allowed) throw refused(decision);
+    const trailers = trailersOf(near);
+    const body = new RequestBody(near, () => {
+      if (headers.expect !== undefined) near.additionalHeaders({ ':status': 100 });
+    });
+    const admitted = await admit(passage, {
+      request,
+      url: `${headers[':path']}`,
+      headers: pairsOf(headers),
+      body,
+      secure: way.secure,
+      signal: untilClosed(near),
+    });
+    if (near.destroyed) throw new AppError('egress_failed', 'The program did not wait for the answer.');
     // Not with CANCEL, which can be held back here until something else is sent.
     const cut = () => near.destroy(new AppError('egress_refused', 'The rules have changed.'));
-    account = passage.beginRequest(request, decision.rule, cut);
+    account = passage.beginRequest(request, admitted.rule, cut);
     const session = await far.open();
     if (near.destroyed) return account.end('failed');
-    exchange(asked, session, account);
+    exchange({ ...asked, admitted, body, trailers }, session, account);
   } catch (thrown) {
     if (account === null)
       passage.recordFailure(
@@ -87,8 +100,15 @@ async function answer(asked: Asked): Promise<void> {
   }
 }
 
-function exchange({ near, headers, isWhole }: Asked, session: ClientHttp2Session, account: Account): void {
-  const stream = session.request(onward(headers), { endStream: isWhole, waitForTrailers: !isWhole });
+interface Exchange extends Asked {
+  readonly admitted: Admitted;
+  readonly body: RequestBody;
+  readonly trailers: Trailers;
+}
+
+function exchange(exchanged: Exchange, session: ClientHttp2Session, account: Account): void {
+  const { near, headers, isWhole, admitted, body, trailers } = exchanged;
+  const stream = session.request(onward(exchanged), { endStream: isWhole, waitForTrailers: !isWhole });
   let status: number | undefined;
   stream.on('headers', (informational) => {
     orDestroy(near, () => {
@@ -103,19 +123,25 @@ function exchange({ near, headers, isWhole }: Asked, session: ClientHttp2Session
       return;
     }
     orDestroy(near, () => {
-      near.respond(withoutHops(response), { endStream: isAll, waitForTrailers: !isAll });
+      const given = admitted.answer({ status: status ?? 502, headers: pairsOf(response) });
+      near.respond(headersOf(given.headers, { ':status': given.status }), {
+        endStream: isAll,
+        waitForTrailers: !isAll,
+      });
       if (isAll) return;
-      passTrailers(stream, near);
-      pipeline(stream, near, () => undefined);
+      sendTrailers(trailersOf(stream), near);
+      if (given.through === null) pipeline(stream, near, () => undefined);
+      else pipeline(stream, given.through, near, () => undefined);
     });
   });
   if (!isWhole) {
-    passTrailers(near, stream);
-    pipeline(near, stream, () => undefined);
+    sendTrailers(trailers, stream);
+    const sent = body.stream();
+    sent.on('data', (bytes: Buffer) => {
+      account.sentBytes += bytes.length;
+    });
+    pipeline(sent, stream, () => undefined);
   }
-  near.on('data', (bytes: Buffer) => {
-    account.sentBytes += bytes.length;
-  });
   stream.on('data', (bytes: Buffer) => {
     account.receivedBytes += bytes.length;
   });
@@ -134,13 +160,26 @@ function exchange({ near, headers, isWhole }: Asked, session: ClientHttp2Session
 
 type AnyStream = ServerHttp2Stream | ClientHttp2Stream;
 
-/** Those that came, at the end of what came. Sent also when there are none, since that is what ends the stream. */
-function passTrailers(from: AnyStream, to: AnyStream): void {
+/** Those that came behind a body, when it has ended. */
+type Trailers = () => OutgoingHttpHeaders;
+
+function trailersOf(from: AnyStream): Trailers {
   let trailers: OutgoingHttpHeaders = {};
   from.on('trailers', (received: IncomingHttpHeaders) => {
     trailers = withoutHops(received);
   });
-  to.on('wantTrailers', () => orDestroy(to, () => to.sendTrailers(trailers)));
+  return () => trailers;
+}
+
+/** Sent also when there are none, since that is what ends the stream. */
+function sendTrailers(trailers: Trailers, to: AnyStream): void {
+  to.on('wantTrailers', () => orDestroy(to, () => to.sendTrailers(trailers())));
+}
+
+function untilClosed(near: ServerHttp2Stream): AbortSignal {
+  const closed = new AbortController();
+  near.once('close', () => closed.abort());
+  return closed.signal;
 }
 
 /** What throws in a listener, since a host said what cannot be said again, ends its own stream only. */
@@ -162,9 +201,33 @@ function refuse(near: ServerHttp2Stream, asked: IncomingHttpHeaders, thrown: unk
   near.end(asked[':method'] === 'HEAD' ? undefined : body);
 }
 
-function onward(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
-  const authority = headers[':authority'] ?? headers.host;
-  return { ...withoutHops(headers), ...(authority === undefined ? {} : { ':authority': authority }) };
+function onward({ headers, admitted, body }: Exchange): OutgoingHttpHeaders {
+  const { ':method': method, ':scheme': scheme, ':authority': authority = headers.host } = headers;
+  const pseudo = { ':method': method, ':scheme': scheme, ':path': admitted.url, ':authority': authority };
+  return headersOf(
+    admitted.headers.filter(([name]) => !body.wasRead || name !== 'expect'),
+    pseudo,
+  );
+}
+
+/** Of an asked one, or of an answer, without those of the connection and without those that HTTP/2 has of its own. */
+function pairsOf(headers: IncomingHttpHeaders): Header[] {
+  return Object.entries(withoutHops(headers))
+    .filter(([name]) => !name.startsWith(':'))
+    .flatMap(([name, value]) => [value ?? []].flat().map((one): Header => [name, `${one}`]));
+}
+
+function headersOf(pairs: readonly Header[], pseudo: OutgoingHttpHeaders): OutgoingHttpHeaders {
+  const headers: Record<string, string[]> = {};
+  for (const [name, value] of pairs) {
+    const lower = name.toLowerCase();
+    headers[lower] = [...(headers[lower] ?? []), value];
+  }
+  const values = Object.entries(headers).map(([name, [first, ...more]]) => [
+    name,
+    more.length > 0 ? [first, ...more] : first,
+  ]);
+  return { ...pseudo, ...Object.fromEntries(values) };
 }
 
 function withoutHops(headers: IncomingHttpHeaders): OutgoingHttpHeaders {

@@ -3,6 +3,7 @@
  * server may act on the other. Pure.
  */
 import { type EgressRequest, type EgressTarget, parseAuthority } from '@space/core';
+import type { Header } from './admission.ts';
 import { mismatch } from './refusal.ts';
 
 const MAX_METHOD_LENGTH = 32;
@@ -27,8 +28,10 @@ const CONNECTION_OPTIONS: readonly string[] = ['close', 'keep-alive', 'upgrade',
 
 export interface RequestHead {
   readonly request: EgressRequest;
-  /** Names and values in turn, as they were sent, without those of the connection. */
-  readonly headers: string[];
+  /** As they were sent, without those of the connection. */
+  readonly headers: readonly Header[];
+  /** Whether the body comes in chunks, of which nobody knows how many. */
+  readonly isChunked: boolean;
 }
 
 interface Http1Head {
@@ -62,14 +65,14 @@ export function readHttp1Head(head: Http1Head, target: EgressTarget, defaultPort
   const hasBody = codings.length > 0 || lengths.some((length) => !/^0+$/.test(length.trim()));
   if (isUpgrade && hasBody) throw mismatch('A request for another protocol has a body.');
   const kept = named.filter(([name]) => !HOP_BY_HOP.includes(name) || (isUpgrade && name === 'upgrade'));
-  const framing = codings.length > 0 ? ['Transfer-Encoding', 'chunked'] : [];
   return {
     request: requestOf(
       { ...head, hasBody },
       target,
       kept.map(([name]) => name),
     ),
-    headers: [...kept.flatMap(([, value, name]) => [name, value]), ...framing],
+    headers: kept.map(([, value, name]) => [name, value]),
+    isChunked: codings.length > 0,
   };
 }
 
@@ -110,10 +113,10 @@ export function pairsOf(raw: readonly string[]): (readonly [lowerCase: string, v
 }
 
 /** Of an answer, without the headers of its connection. */
-export function answerHeaders(raw: readonly string[]): string[] {
+export function answerHeaders(raw: readonly string[]): Header[] {
   return pairsOf(raw)
     .filter(([name]) => !HOP_BY_HOP.includes(name) && name !== 'proxy-status')
-    .flatMap(([, value, name]) => [name, value]);
+    .map(([, value, name]) => [name, value]);
 }
 
 function requestOf(

@@ -1,0 +1,55 @@
+/**
+ * What each request passes before it leaves, whatever the form of HTTP that it came in: one stage after another, each of which
+ * may refuse it. What comes out is what is sent.
+ */
+import type { Transform } from 'node:stream';
+import type { EgressRequest } from '@space/core';
+import type { Passage } from './passage.ts';
+import { refused } from './refusal.ts';
+import type { RequestBody } from './request-body.ts';
+
+/** The name as it was sent, and the value. */
+export type Header = readonly [name: string, value: string];
+
+/** A request as the guest sent it; its head has been read strictly, and names the host of its connection. */
+export interface AskedRequest {
+  readonly request: EgressRequest;
+  /** Path and query. */
+  readonly url: string;
+  /** Without those of the connection. */
+  readonly headers: readonly Header[];
+  readonly body: RequestBody;
+  /** Whether it came in TLS, and leaves in TLS to a host that was verified. */
+  readonly secure: boolean;
+  /** Aborts when nobody waits for the answer any more. */
+  readonly signal: AbortSignal;
+}
+
+interface AnswerHead {
+  readonly status: number;
+  readonly headers: readonly Header[];
+}
+
+interface GivenAnswer extends AnswerHead {
+  /** What the body passes through. Null: as it is. */
+  readonly through: Transform | null;
+}
+
+/** A request as it leaves. Its body is that of the asked one. */
+export interface Admitted {
+  readonly url: string;
+  readonly headers: readonly Header[];
+  /** That let it through. */
+  readonly rule: string;
+  /** What the guest gets to see of the answer. */
+  readonly answer: (head: AnswerHead) => GivenAnswer;
+}
+
+/** Throws `egress_refused`. Rules may change while a stage waits, so what waits stands before what judges, or is judged again. */
+export async function admit(passage: Passage, asked: AskedRequest): Promise<Admitted> {
+  if (passage.failure !== null) throw passage.failure;
+  const decision = passage.judgeRequest(asked.request);
+  if (!decision.allowed) throw refused(decision);
+  const { url, headers } = asked;
+  return { url, headers, rule: decision.rule, answer: (head) => ({ ...head, through: null }) };
+}
