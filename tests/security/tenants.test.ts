@@ -54,7 +54,7 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   updateOrganisation: { name: 'x' },
   createKey: { roles: ['admin'] },
   createOrganisation: { name: 'x' },
-  setNetwork: { preset: 'internet', allow: [], deny: [], readOnly: [] },
+  setNetwork: { preset: 'internet', allow: [], ask: [], deny: [], readOnly: [] },
   setPrivateHosts: { privateHosts: [] },
 };
 

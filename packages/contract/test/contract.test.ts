@@ -35,7 +35,7 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   takeSnapshot: { name: 'a', note: 'b' },
   forkSandbox: { count: 2 },
   updateSandbox: { idle: { pauseAfterMs: null }, network: { preset: 'none' } },
-  setNetwork: { preset: 'internet', allow: [], deny: [], readOnly: [] },
+  setNetwork: { preset: 'internet', allow: [], ask: [], deny: [], readOnly: [] },
   setPrivateHosts: { privateHosts: ['git.corp.example'] },
   rewindSandbox: { to: 'a' },
   updateSnapshot: { pinned: true },
@@ -287,6 +287,7 @@ describe('a network policy', () => {
     expect(parsed({ allow: [{ host: 'API.example.com.' }] }).data?.network).toEqual({
       preset: 'none',
       allow: [{ host: 'api.example.com', protocol: 'http', ports: [443], access: 'read', path: '/' }],
+      ask: [],
       deny: [],
     });
   });
@@ -309,6 +310,9 @@ describe('a network policy', () => {
     { allow: [{ host: 'a.example', protocol: 'tcp', ports: [22], access: 'read' }] },
     { allow: [{ host: 'a.example', protocol: 'tls', ports: [443], path: '/x' }] },
     { allow: [{ host: 'a.example', methods: ['GET'] }] },
+    { ask: [{ host: 'a.example', protocol: 'tcp' }] },
+    { ask: [{ host: 'a.example', access: 'read' }] },
+    { ask: null },
     { deny: ['a.example/x'] },
     { readOnly: ['a.example'] },
   ])('is refused when it is %j', (network) => {
@@ -316,7 +320,7 @@ describe('a network policy', () => {
   });
 
   test('constraints leave nothing out', () => {
-    const whole = { preset: 'internet', allow: [], deny: [], readOnly: [] };
+    const whole = { preset: 'internet', allow: [], ask: [], deny: [], readOnly: [] };
     for (const field of Object.keys(whole)) {
       const { [field as keyof typeof whole]: _, ...rest } = whole;
       expect(ROUTES.setNetwork.body.schema.safeParse(rest).success, field).toBe(false);

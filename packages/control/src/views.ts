@@ -13,7 +13,15 @@ import type {
   Snapshot,
 } from '@space/contract';
 import { signalNameOf } from '@space/contract';
-import { AppError, ERRORS, type ErrorCode, type NetworkPolicy, type PolicyChoice, statusOf } from '@space/core';
+import {
+  type AllowRule,
+  AppError,
+  ERRORS,
+  type ErrorCode,
+  type NetworkPolicy,
+  type PolicyChoice,
+  statusOf,
+} from '@space/core';
 import type { RecordedAudit } from './audit-records.ts';
 import type { RecordedEgress } from './egress-records.ts';
 import type { RecordedEvent } from './event-records.ts';
@@ -78,9 +86,14 @@ function viewPolicyChoice({ everyMs, budgetMs, retention, archive }: PolicyChoic
   };
 }
 
-export function viewNetwork({ preset, allow, deny }: NetworkPolicy): Sandbox['network'] {
-  const rules = allow.map(({ ports, ...rule }) => ({ ...rule, ports: ports === 'all' ? ports : [...ports] }));
-  return { preset, allow: rules, deny: [...deny] };
+export function viewNetwork({ preset, allow, ask, deny }: NetworkPolicy): Sandbox['network'] {
+  const portsOf = (ports: AllowRule['ports']) => (ports === 'all' ? ports : [...ports]);
+  return {
+    preset,
+    allow: allow.map((rule) => ({ ...rule, ports: portsOf(rule.ports) })),
+    ask: ask.map((rule) => ({ ...rule, ports: portsOf(rule.ports) })),
+    deny: [...deny],
+  };
 }
 
 export function viewEgress(recorded: RecordedEgress): EgressList['records'][number] {

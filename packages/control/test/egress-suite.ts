@@ -78,6 +78,7 @@ export function egressSuite(suite: string, open: () => Promise<Records>): void {
       const network: NetworkPolicy = {
         preset: 'internet',
         allow: [{ host: '*', protocol: 'http', ports: 'all', access: 'read', path: '/' }],
+        ask: [{ host: 'pay.example', ports: [443], access: 'write', path: '/' }],
         deny: ['evil.example'],
       };
       const fresh = newSandbox({ network });

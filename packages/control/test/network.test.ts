@@ -20,9 +20,10 @@ const SLOWEST_MS = { timeout: 5_000 };
 const WITH_HOST: NetworkPolicy = {
   preset: 'none',
   allow: [{ host: 'api.example.com', protocol: 'http', ports: [443], access: 'write', path: '/' }],
+  ask: [],
   deny: [],
 };
-const CONSTRAINTS: Input<'setNetwork'> = { preset: 'packages', allow: [], deny: [], readOnly: [] };
+const CONSTRAINTS: Input<'setNetwork'> = { preset: 'packages', allow: [], ask: [], deny: [], readOnly: [] };
 
 async function create(network?: NetworkPolicy): Promise<SandboxId> {
   const input = (network === undefined ? {} : { network }) as Input<'createSandbox'>;
@@ -99,7 +100,10 @@ describe('the rules of a sandbox', () => {
     expect((await world.control.readiness()).checks).toContainEqual(
       expect.objectContaining({ name: 'gateway', ready: false }),
     );
-    await world.control.updateSandbox(world.caller(), { id, network: { preset: 'internet', allow: [], deny: [] } });
+    await world.control.updateSandbox(world.caller(), {
+      id,
+      network: { preset: 'internet', allow: [], ask: [], deny: [] },
+    });
     world.gateway.isDown = false;
     await expect.poll(() => world.gateway.rules.get(id)?.policy.preset, SLOWEST_MS).toBe('internet');
   });
@@ -113,7 +117,7 @@ describe('the constraints of an organisation', () => {
       facts: { exceeds: 'allow 1: api.example.com' },
     });
     const id = await create();
-    const wider = { id, network: { preset: 'internet' as const, allow: [], deny: [] } };
+    const wider = { id, network: { preset: 'internet' as const, allow: [], ask: [], deny: [] } };
     await expect(world.control.updateSandbox(world.caller(), wider)).rejects.toMatchObject({
       code: 'network_too_wide',
     });

@@ -2,6 +2,10 @@
  * The pure core: names, errors, the lifecycle table, what a snapshot is, and the ports that adapters fill. It imports
  * nothing of ours, touches no file and no socket, and knows neither a database nor a VMM.
  */
+export * from './approvals/approval-life.ts';
+export * from './approvals/canonical-request.ts';
+export * from './approvals/shown-request.ts';
+export { visibleLine, visibleText } from './approvals/visible-text.ts';
 export * from './archiving.ts';
 export * from './authority.ts';
 export * from './cadence.ts';

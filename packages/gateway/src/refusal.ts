@@ -7,6 +7,7 @@ const WHOM: Readonly<Record<AskWhom, string>> = {
   owner: 'whoever may change this sandbox can allow it (its `network`)',
   admin: 'an admin of the organisation can allow it',
   operator: 'who runs the installation can allow it',
+  reviewer: 'a reviewer of the organisation can approve it',
   nobody: 'nobody can allow it',
 };
 

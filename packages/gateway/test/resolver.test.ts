@@ -58,8 +58,8 @@ beforeEach(async () => {
 afterEach(() => names.close());
 
 const RULES = {
-  policy: { preset: 'internet', allow: [], deny: [] },
-  constraints: { preset: 'internet', allow: [], deny: [], readOnly: [], privateHosts: [] },
+  policy: { preset: 'internet', allow: [], ask: [], deny: [] },
+  constraints: { preset: 'internet', allow: [], ask: [], deny: [], readOnly: [], privateHosts: [] },
 } as const;
 
 it('asks the servers that it is told of, and nobody else', async () => {

@@ -94,7 +94,7 @@ export class World {
     return {
       sandboxId: SANDBOX,
       organisationId: ORGANISATION,
-      policy: { preset: 'none', allow: [], deny: [], ...policy },
+      policy: { preset: 'none', allow: [], ask: [], deny: [], ...policy },
       constraints: { ...NO_CONSTRAINTS, privateHosts: ['*.test', '127.0.0.1'], ...constraints },
     };
   }

@@ -513,7 +513,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       archiving: null,
       idle: { pauseAfterMs: 600_000 },
       wakeAt: null,
-      network: { preset: 'packages', allow: [], deny: [] },
+      network: { preset: 'packages', allow: [], ask: [], deny: [] },
       snapshots: { everyMs: null, budgetMs: null, retention: null, archive: null },
     };
     const stored: Stored = { sandbox, env, files: new FakeFiles() };

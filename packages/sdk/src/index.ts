@@ -75,6 +75,7 @@ export {
 } from './platform.ts';
 export type { CreatedShare, Ports, Share, ShareOptions } from './ports.ts';
 export {
+  type AskRule,
   type CreateOptions,
   type EgressRecord,
   type Exported,

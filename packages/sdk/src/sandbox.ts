@@ -72,11 +72,22 @@ export type NetworkRule =
   /** TLS that is not opened, by its SNI; or any bytes. */
   | { readonly host: string; readonly protocol: 'tls' | 'tcp'; readonly ports: readonly number[] | 'all' };
 
+/** Requests that are held until a reviewer has approved them. Left out: all, on port 443, of any path. */
+export interface AskRule {
+  readonly host: string;
+  readonly ports?: readonly number[] | 'all';
+  /** `write`: only those that write. */
+  readonly access?: 'any' | 'write';
+  readonly path?: string;
+}
+
 /** What it may reach. Replaced as a whole; what is left out is the stricter thing. */
 export interface NetworkChoice {
   /** `none` (default here): nothing. `packages`: reading from public package registries. `internet`: public addresses. */
   readonly preset?: 'none' | 'packages' | 'internet';
   readonly allow?: readonly NetworkRule[];
+  /** Above what allows. */
+  readonly ask?: readonly AskRule[];
   /** Hosts that are not reached, whatever allows them. */
   readonly deny?: readonly string[];
 }

@@ -1,6 +1,6 @@
 /** network, egress: what a sandbox may reach, and what it did. */
 import { InvalidArgumentError } from '@commander-js/extra-typings';
-import type { EgressRecord, NetworkChoice, NetworkRule, SandboxFields } from '@space/sdk';
+import type { AskRule, EgressRecord, NetworkChoice, NetworkRule, SandboxFields } from '@space/sdk';
 import { type Cli, verb, wholeNumber } from '../cli.ts';
 import { usage } from '../errors.ts';
 import { resolveSandbox } from '../resolve.ts';
@@ -15,6 +15,8 @@ export interface NetworkOptions {
   readonly allowWrite?: NetworkRule[] | undefined;
   readonly allowTls?: NetworkRule[] | undefined;
   readonly allowTcp?: NetworkRule[] | undefined;
+  readonly ask?: AskRule[] | undefined;
+  readonly askWrite?: AskRule[] | undefined;
   readonly deny?: string[] | undefined;
 }
 
@@ -24,16 +26,19 @@ export const NETWORK_HELP = {
   allowWrite: [`--allow-write <${RULE_HELP}>`, 'also read and write there, by HTTP', writes],
   allowTls: ['--allow-tls <HOST[:PORT]>', 'also TLS that is not opened', opaque('tls')],
   allowTcp: ['--allow-tcp <HOST:PORT>', 'also any bytes, e.g. a database or SSH', opaque('tcp')],
+  ask: [`--ask <${RULE_HELP}>`, 'only what a reviewer has approved, each request by itself', asks('any')],
+  askWrite: [`--ask-write <${RULE_HELP}>`, 'the same, of requests that write', asks('write')],
   deny: ['--deny <host>', 'never there (again for more)', again],
 } as const;
 
 /** Undefined: nothing was said. */
 export function networkOf(options: NetworkOptions): NetworkChoice | undefined {
   const { network, allow = [], allowWrite = [], allowTls = [], allowTcp = [], deny = [] } = options;
+  const ask = [...(options.ask ?? []), ...(options.askWrite ?? [])];
   const rules = [...allow, ...allowWrite, ...allowTls, ...allowTcp];
-  if (network === undefined && rules.length === 0 && deny.length === 0) return undefined;
+  if (network === undefined && rules.length === 0 && ask.length === 0 && deny.length === 0) return undefined;
   // Who only adds hosts means them beside what a sandbox has by default.
-  return { preset: network ?? 'packages', allow: rules, deny };
+  return { preset: network ?? 'packages', allow: rules, ask, deny };
 }
 
 export function network(cli: Cli) {
@@ -44,6 +49,8 @@ export function network(cli: Cli) {
     .option(...NETWORK_HELP.allowWrite)
     .option(...NETWORK_HELP.allowTls)
     .option(...NETWORK_HELP.allowTcp)
+    .option(...NETWORK_HELP.ask)
+    .option(...NETWORK_HELP.askWrite)
     .option(...NETWORK_HELP.deny)
     .action(
       cli.run(async (context, options, reference) => {
@@ -72,13 +79,16 @@ export function egress(cli: Cli) {
     );
 }
 
-function networkLines({ preset, allow, deny }: SandboxFields['network']): string[] {
+function networkLines({ preset, allow, ask, deny }: SandboxFields['network']): string[] {
   const portsText = (ports: readonly number[] | 'all') => (ports === 'all' ? 'any port' : ports.join(', '));
   return [
     `preset  ${preset}`,
     ...allow.map(({ host, ports, protocol, access, path }) => {
       const what = protocol === 'http' ? `${access}${path === '/' ? '' : ` ${path}`}` : protocol;
       return `allow   ${host} (${portsText(ports)}): ${what}`;
+    }),
+    ...ask.map(({ host, ports, access, path }) => {
+      return `ask     ${host} (${portsText(ports)}): ${access}${path === '/' ? '' : ` ${path}`}`;
     }),
     ...deny.map((host) => `deny    ${host}`),
   ];
@@ -102,6 +112,10 @@ function reads(text: string, before: NetworkRule[] = []): NetworkRule[] {
 
 function writes(text: string, before: NetworkRule[] = []): NetworkRule[] {
   return [...before, { ...parse(text), access: 'write' }];
+}
+
+function asks(access: 'any' | 'write') {
+  return (text: string, before: AskRule[] = []): AskRule[] => [...before, { ...parse(text), access }];
 }
 
 function opaque(protocol: 'tls' | 'tcp') {

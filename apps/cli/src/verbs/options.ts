@@ -21,6 +21,8 @@ export function creating(name: string, summary: string) {
     .option(...NETWORK_HELP.allowWrite)
     .option(...NETWORK_HELP.allowTls)
     .option(...NETWORK_HELP.allowTcp)
+    .option(...NETWORK_HELP.ask)
+    .option(...NETWORK_HELP.askWrite)
     .option(...NETWORK_HELP.deny);
 }
 

@@ -693,4 +693,13 @@ export const MIGRATIONS: Record<string, Migration> = {
       await sql`alter table sandboxes add column archiving jsonb`.execute(db);
     },
   },
+  /** No policy asked before. */
+  '0026_asks': {
+    async up(db) {
+      await sql`update sandboxes set network = '{"ask": []}'::jsonb || network`.execute(db);
+      await sql`update organisations set network = '{"ask": []}'::jsonb || network`.execute(db);
+      const widest = '{"preset": "internet", "allow": [], "ask": [], "deny": [], "readOnly": [], "privateHosts": []}';
+      await sql`alter table organisations alter column network set default ${sql.lit(widest)}`.execute(db);
+    },
+  },
 };

@@ -1,10 +1,12 @@
 /** What a sandbox may reach. What is left out of a rule is the stricter thing. */
 import {
   ACCESSES,
+  ASKS_FOR,
   DEFAULT_RULE_PORTS,
   EGRESS_OUTCOMES,
   EGRESS_PROTOCOLS,
   MAX_ALLOW_RULES,
+  MAX_ASK_RULES,
   MAX_DENY_RULES,
   MAX_RULE_PORTS,
   NETWORK_PRESETS,
@@ -72,14 +74,36 @@ const opaqueRule = z
   });
 
 const allow = z.array(z.union([requestRule, opaqueRule])).max(MAX_ALLOW_RULES);
+const asksFor = z
+  .enum(ASKS_FOR)
+  .meta({ description: '`any`: all requests. `write`: those that write. Left out: `any`.' });
+const askRule = z
+  .strictObject({
+    host,
+    ports: ports.default([...DEFAULT_RULE_PORTS]).meta({ description: 'Left out: 443.' }),
+    access: asksFor.default('any'),
+    path: path.default('/'),
+  })
+  .meta({
+    description:
+      'Requests that are held until a reviewer has approved them, each by itself. What nothing can be read of (TLS that is not ' +
+      'opened, other TCP, upgrades) is denied at these hosts and ports.',
+  });
+const ask = z.array(askRule).max(MAX_ASK_RULES);
 const hosts = z.array(host).max(MAX_DENY_RULES);
 
 export const networkPolicy = z
-  .strictObject({ preset: preset.default('none'), allow: allow.default([]), deny: hosts.default([]) })
+  .strictObject({
+    preset: preset.default('none'),
+    allow: allow.default([]),
+    ask: ask.default([]),
+    deny: hosts.default([]),
+  })
   .meta({
     id: 'NetworkPolicy',
     description:
-      'What it may reach: what the preset and the rules allow, but for the hosts under `deny`. It is replaced as a whole, at ' +
+      'What it may reach: what the preset and the rules allow, what the rules under `ask` hold until a reviewer has approved it, ' +
+      'and nothing at the hosts under `deny`. It is replaced as a whole, at ' +
       'any time, and open connections that it does not allow are cut before the answer.',
   });
 
@@ -90,7 +114,13 @@ const shownRule = z.strictObject({
   access: z.enum(ACCESSES),
   path: z.string(),
 });
-const shown = { preset: z.enum(NETWORK_PRESETS), allow: z.array(shownRule), deny: z.array(z.string()) };
+const shownAsk = z.strictObject({ host: z.string(), ports, access: z.enum(ASKS_FOR), path: z.string() });
+const shown = {
+  preset: z.enum(NETWORK_PRESETS),
+  allow: z.array(shownRule),
+  ask: z.array(shownAsk),
+  deny: z.array(z.string()),
+};
 
 export const shownNetworkPolicy = z.strictObject(shown).meta({ id: 'ShownNetworkPolicy' });
 
@@ -106,7 +136,7 @@ export const networkConstraints = z
 
 /** Nothing may be left out: what is not said here is not limited. */
 export const setNetworkBody = z
-  .strictObject({ preset, allow, deny: hosts, readOnly: hosts })
+  .strictObject({ preset, allow, ask, deny: hosts, readOnly: hosts })
   .meta({ id: 'SetNetworkConstraints' });
 
 export const privateHostsBody = z

@@ -1,10 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { checkWithin, exceeding } from './cap.ts';
-import { decideAddress, decideOpaque, decideRequest, decideTarget, type EgressRules } from './decide-egress.ts';
+import {
+  decideAddress,
+  decideOpaque,
+  decideRequest,
+  decideTarget,
+  type EgressRules,
+  mustBeAsked,
+} from './decide-egress.ts';
 import {
   ACCESSES,
   type AllowRule,
+  ASKS_FOR,
+  type AskRule,
   DEFAULT_NETWORK_POLICY,
   EGRESS_PROTOCOLS,
   NETWORK_PRESETS,
@@ -14,7 +23,7 @@ import {
 } from './network-policy.ts';
 import { matchesHost, normaliseHostPattern } from './rules.ts';
 
-const NONE: NetworkPolicy = { preset: 'none', allow: [], deny: [] };
+const NONE: NetworkPolicy = { preset: 'none', allow: [], ask: [], deny: [] };
 
 function allow(rule: Partial<AllowRule> & Pick<AllowRule, 'host'>): AllowRule {
   return { ports: [443], protocol: 'http', access: 'read', path: '/', ...rule };
@@ -179,9 +188,16 @@ const rule: fc.Arbitrary<AllowRule> = fc.record({
   access: fc.constantFrom(...ACCESSES),
   path: fc.constantFrom('/', '/a', '/a/b', '/ab'),
 });
+const askRule: fc.Arbitrary<AskRule> = fc.record({
+  host: pattern,
+  ports: fc.constantFrom<AskRule['ports']>([443], [80, 443], 'all'),
+  access: fc.constantFrom(...ASKS_FOR),
+  path: fc.constantFrom('/', '/a', '/a/b'),
+});
 const policy: fc.Arbitrary<NetworkPolicy> = fc.record({
   preset: fc.constantFrom(...NETWORK_PRESETS),
   allow: fc.array(rule, { maxLength: 4 }),
+  ask: fc.array(askRule, { maxLength: 2 }),
   deny: fc.array(pattern, { maxLength: 1 }),
 });
 const constraints: fc.Arbitrary<NetworkConstraints> = fc
@@ -196,7 +212,44 @@ const request = fc.record({
   hasBody: fc.boolean(),
 });
 
+/** Whether the organisation asks for it, or denies it since it cannot be asked for. */
+function isAskedOf(wide: NetworkConstraints, asked: Parameters<typeof decideRequest>[1]): boolean {
+  const decision = decideRequest({ policy: { ...NONE, preset: 'internet' }, constraints: wide }, asked);
+  return !decision.allowed && decision.rule.startsWith('organisation, ask');
+}
+
 describe('for any policy and constraints', () => {
+  it('a rule that asks, and one of the organisation too, lets nothing through by itself', () => {
+    fc.assert(
+      fc.property(policy, constraints, askRule, request, (own, wide, more, asked) => {
+        const before = decideRequest({ policy: own, constraints: wide }, asked);
+        for (const rules of [
+          { policy: { ...own, ask: [more, ...own.ask] }, constraints: wide },
+          { policy: own, constraints: { ...wide, ask: [more, ...wide.ask] } },
+        ]) {
+          const after = decideRequest(rules, asked);
+          if (after.allowed) expect(before).toEqual(after);
+          if (!before.allowed && !after.allowed && !mustBeAsked(after)) expect(mustBeAsked(before)).toBe(false);
+          for (const protocol of ['tcp', 'tls'] as const) {
+            if (decideOpaque(rules, asked, protocol).allowed)
+              expect(decideOpaque({ policy: own, constraints: wide }, asked, protocol).allowed).toBe(true);
+          }
+        }
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('what the organisation asks for is asked for or denied under every policy', () => {
+    fc.assert(
+      fc.property(policy, constraints, request, (own, wide, asked) => {
+        fc.pre(isAskedOf(wide, asked));
+        expect(decideRequest({ policy: own, constraints: wide }, asked).allowed).toBe(false);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
   it('what is let through is let through by the constraints alone, and by the policy alone', () => {
     fc.assert(
       fc.property(policy, constraints, request, (own, wide, asked) => {
@@ -215,7 +268,9 @@ describe('for any policy and constraints', () => {
         const alone = decideRequest({ policy: own, constraints: NO_CONSTRAINTS }, asked);
         const capped = decideRequest({ policy: own, constraints: wide }, asked);
         const isBarred = [...wide.deny, ...wide.readOnly].some((one) => matchesHost(one, asked.host));
-        if (!isBarred) expect(capped).toEqual(alone);
+        // What the organisation wants to be asked for is asked for, and nothing else is different.
+        if (isBarred || isAskedOf(wide, asked)) return;
+        expect(capped).toEqual(alone);
       }),
       { numRuns: 2000 },
     );
@@ -243,6 +298,98 @@ describe('for any policy and constraints', () => {
       }),
       { numRuns: 2000 },
     );
+  });
+});
+
+describe('a rule that asks', () => {
+  const ask = (rule: Partial<AskRule> & Pick<AskRule, 'host'>): AskRule => {
+    return { ports: [443], access: 'any', path: '/', ...rule };
+  };
+  const post = (host: string, path = '/') => ({ ...get(host, path), method: 'POST', hasBody: true });
+
+  it('holds what it covers, whether or not another rule allows it', () => {
+    for (const allows of [[], [allow({ host: 'a.example', access: 'write' })]]) {
+      const rules = rulesWith({ allow: allows, ask: [ask({ host: 'a.example' })] });
+      const decision = decideRequest(rules, get('a.example'));
+      expect(decision).toMatchObject({ allowed: false, rule: 'ask 1: a.example', ask: 'reviewer' });
+      expect(mustBeAsked(decision)).toBe(true);
+      expect(decideTarget(rules, { host: 'a.example', port: 443 }).allowed).toBe(true);
+    }
+    expect(mustBeAsked(decideRequest(rulesWith({ ask: [ask({ host: 'a.example' })] }), get('b.example')))).toBe(false);
+  });
+
+  it('of writes leaves reads to the other rules', () => {
+    const rules = rulesWith({
+      allow: [allow({ host: 'a.example' })],
+      ask: [ask({ host: 'a.example', access: 'write' })],
+    });
+    expect(decideRequest(rules, get('a.example')).allowed).toBe(true);
+    expect(mustBeAsked(decideRequest(rules, post('a.example')))).toBe(true);
+    const alone = rulesWith({ ask: [ask({ host: 'a.example', access: 'write' })] });
+    expect(decideRequest(alone, get('a.example'))).toMatchObject({ allowed: false, rule: 'no rule' });
+  });
+
+  it('stands below what denies, and is nothing that a constraint does not let be', () => {
+    const asking = { ask: [ask({ host: 'a.example' })] };
+    for (const [policy, constraints] of [
+      [{ ...asking, deny: ['a.example'] }, {}],
+      [asking, { deny: ['a.example'] }],
+      [asking, { preset: 'packages' }],
+    ] as const) {
+      const decision = decideRequest(rulesWith(policy, constraints), get('a.example'));
+      expect(decision.allowed || mustBeAsked(decision)).toBe(false);
+    }
+    const readOnly = decideRequest(rulesWith(asking, { readOnly: ['a.example'] }), post('a.example'));
+    expect(mustBeAsked(readOnly)).toBe(false);
+  });
+
+  it('of the organisation holds what any policy allows', () => {
+    const constraints = { ask: [ask({ host: '*.pay.example', access: 'write' })] };
+    const rules = rulesWith({ preset: 'internet' }, constraints);
+    expect(decideRequest(rules, post('x.pay.example'))).toMatchObject({
+      rule: 'organisation, ask 1: *.pay.example',
+      ask: 'reviewer',
+    });
+    expect(decideRequest(rules, get('x.pay.example')).allowed).toBe(true);
+    expect(decideRequest(rules, post('other.example')).allowed).toBe(true);
+  });
+
+  it('denies what nothing can be read of', () => {
+    const rules = rulesWith({
+      preset: 'internet',
+      allow: [allow({ host: 'a.example', protocol: 'tls' })],
+      ask: [ask({ host: 'a.example', path: '/x' })],
+    });
+    for (const protocol of ['tls', 'tcp'] as const) {
+      const decision = decideOpaque(rules, { host: 'a.example', port: 443 }, protocol);
+      expect(decision).toMatchObject({ allowed: false, rule: 'ask 1: a.example', ask: 'owner' });
+    }
+    expect(decideOpaque(rules, { host: 'b.example', port: 443 }, 'tcp').allowed).toBe(true);
+    const upgrade = { ...get('a.example', '/x'), headers: ['upgrade'] };
+    expect(decideRequest(rules, upgrade)).toMatchObject({ allowed: false, rule: 'ask 1: a.example', ask: 'owner' });
+  });
+
+  it('for a path holds what a server may read as that path', () => {
+    const rules = rulesWith({
+      allow: [allow({ host: 'a.example', access: 'write' })],
+      ask: [ask({ host: 'a.example', path: '/pay' })],
+    });
+    for (const path of ['/pay', '/pay/now', '/x/../pay', '/%70ay/%2e', '/%70ay', '/PAY', '//pay']) {
+      expect(mustBeAsked(decideRequest(rules, get('a.example', path))), path).toBe(true);
+    }
+    expect(mustBeAsked(decideRequest(rules, { ...get('a.example'), headers: ['x-original-url'] }))).toBe(true);
+    expect(decideRequest(rules, get('a.example', '/payments')).allowed).toBe(true);
+  });
+
+  it('is within the constraints when they allow as much or ask for it, and an allow for what they ask for is not', () => {
+    const asked = { ...NO_CONSTRAINTS, preset: 'none' as const, ask: [ask({ host: '*.pay.example' })] };
+    expect(exceeding({ ...NONE, ask: [ask({ host: 'x.pay.example' })] }, asked)).toEqual([]);
+    expect(exceeding({ ...NONE, ask: [ask({ host: 'pay.example' })] }, asked)).toEqual(['ask 1: pay.example']);
+    const wide = { ...asked, preset: 'internet' as const };
+    expect(exceeding({ ...NONE, allow: [allow({ host: 'x.pay.example' })] }, wide)).toEqual([
+      'allow 1: x.pay.example (only when asked)',
+    ]);
+    expect(exceeding({ ...NONE, preset: 'internet' }, wide)).toEqual([]);
   });
 });
 

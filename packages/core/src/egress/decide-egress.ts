@@ -1,11 +1,11 @@
 /**
  * Whether something may leave a sandbox: the one decision, made for each connection and each request, with the rule that made
- * it. The organisation's constraints stand above the policy; in each, what denies stands above what allows; what nothing
- * allows is denied. No rules at all is `noRules`.
+ * it. The organisation's constraints stand above the policy; in each, what denies stands above what asks, and that above what
+ * allows; what nothing allows is denied. What has to be asked for first is not allowed: whoever does not ask lets nothing out.
  */
 import type { AddressClass } from './addresses.ts';
-import type { AllowRule, EgressProtocol, NetworkConstraints, NetworkPolicy } from './network-policy.ts';
-import { matchesHost, matchesPath, matchesPort, type NamedRule, rulesOf } from './rules.ts';
+import type { AllowRule, AskRule, EgressProtocol, NetworkConstraints, NetworkPolicy } from './network-policy.ts';
+import { asksOf, matchesHost, matchesPath, matchesPort, type NamedAsk, type NamedRule, rulesOf } from './rules.ts';
 
 export interface EgressRules {
   readonly policy: NetworkPolicy;
@@ -28,8 +28,11 @@ export interface EgressRequest extends EgressTarget {
   readonly hasBody: boolean;
 }
 
-/** `owner`: whoever may change the sandbox. `admin`: of the organisation. `operator`: who runs the installation. */
-export type AskWhom = 'owner' | 'admin' | 'operator' | 'nobody';
+/**
+ * `owner`: whoever may change the sandbox. `admin`: of the organisation. `operator`: who runs the installation. `reviewer`: it
+ * is held until one has approved it; see `mustBeAsked`.
+ */
+export type AskWhom = 'owner' | 'admin' | 'operator' | 'reviewer' | 'nobody';
 
 export type EgressDecision =
   | { readonly allowed: true; readonly rule: string }
@@ -43,7 +46,12 @@ const NAMES_ANOTHER_PATH: readonly string[] = ['x-original-url', 'x-rewrite-url'
 
 /** Asked before a name is looked up: whether any connection to it could be let through, as whatever. */
 export function decideTarget(rules: EgressRules, target: EgressTarget): EgressDecision {
-  return decide(rules, target, () => true);
+  return decide(rules, target, { covers: () => true, asks: () => true });
+}
+
+/** The third outcome: it leaves when a reviewer has approved it, and not before. */
+export function mustBeAsked(decision: EgressDecision): boolean {
+  return !decision.allowed && decision.ask === 'reviewer';
 }
 
 /** Of a connection that nothing is read of. */
@@ -54,7 +62,12 @@ export function decideOpaque(
 ): EgressDecision {
   const readOnly = readOnlyHost(rules, target);
   if (readOnly !== null) return deniedByReadOnly(readOnly, 'What cannot be read counts as a write.');
-  return decide(rules, target, (rule) => rule.protocol === protocol);
+  const decision = decide(rules, target, { covers: (rule) => rule.protocol === protocol, asks: () => false });
+  // What nothing is read of cannot be shown to anybody, so where one has to be asked it does not leave.
+  const asked = decision.allowed ? firstThatAsks(rules, target, () => true) : null;
+  if (asked === null) return decision;
+  const why = 'A reviewer has to be asked there, and nothing of this can be read, so that nobody can be.';
+  return denied(asked.name, why, asked.whom);
 }
 
 export function decideRequest(rules: EgressRules, request: EgressRequest): EgressDecision {
@@ -71,14 +84,26 @@ export function decideRequest(rules: EgressRules, request: EgressRequest): Egres
     return deniedByReadOnly(readOnly, why);
   }
   const isPlain = isPlainPath(request.path) && !names.some((name) => NAMES_ANOTHER_PATH.includes(name));
-  return decide(
-    rules,
-    request,
-    ({ protocol, access, path }) =>
-      protocol === 'http' &&
-      (access === 'write' || !isWrite) &&
-      (path === '/' || (isPlain && matchesPath(path, request.path))),
-  );
+  const isBelow = (path: string): boolean => path === '/' || (isPlain && matchesPath(path, request.path));
+  const asksFor = ({ access }: AskRule): boolean => access === 'any' || isWrite;
+  const decision = decide(rules, request, {
+    covers: ({ protocol, access, path }) => protocol === 'http' && (access === 'write' || !isWrite) && isBelow(path),
+    asks: (rule) => asksFor(rule) && isBelow(rule.path),
+  });
+  // A path that may lead elsewhere may lead to where one has to be asked.
+  const asked = decision.allowed
+    ? firstThatAsks(
+        rules,
+        request,
+        (rule) => asksFor(rule) && (!isPlain || matchesPath(folded(rule.path), folded(request.path))),
+      )
+    : null;
+  if (asked === null) return decision;
+  if (names.includes('upgrade')) {
+    const why = 'A reviewer has to be asked there, and what follows an upgrade cannot be read, so that nobody can be.';
+    return denied(asked.name, why, asked.whom);
+  }
+  return denied(asked.name, 'A reviewer has to approve it first.', 'reviewer');
 }
 
 /** Of the address that is about to be dialled. */
@@ -91,19 +116,29 @@ export function decideAddress(rules: EgressRules, { host }: EgressTarget, is: Ad
   return { allowed: false, rule: 'public addresses only', reason, ask: is === 'private' ? 'operator' : 'nobody' };
 }
 
-function decide(rules: EgressRules, target: EgressTarget, covers: (rule: AllowRule) => boolean): EgressDecision {
+interface Coverage {
+  readonly covers: (rule: AllowRule) => boolean;
+  /** Of rules that ask: they let through as well what they ask for. */
+  readonly asks: (rule: AskRule) => boolean;
+}
+
+function decide(rules: EgressRules, target: EgressTarget, coverage: Coverage): EgressDecision {
   const { policy, constraints } = rules;
   const barred = constraints.deny.find((pattern) => matchesHost(pattern, target.host));
   if (barred !== undefined) return denied(`organisation, deny: ${barred}`, 'The organisation denies it.', 'admin');
   const refused = policy.deny.find((pattern) => matchesHost(pattern, target.host));
   if (refused !== undefined) return denied(`deny: ${refused}`, 'The sandbox denies it.', 'owner');
-  const found = firstThatCovers(policy, target, covers);
-  if (found === null) return denied('no rule', 'No rule of the sandbox allows it.', 'owner');
+  const asked = firstAsk(policy, target, coverage.asks)?.name;
+  const found = firstThatCovers(policy, target, coverage.covers);
+  const name = asked ?? found?.name;
+  if (name === undefined) return denied('no rule', 'No rule of the sandbox allows it.', 'owner');
   // Constraints may have become narrower since the policy was set.
-  if (firstThatCovers(constraints, target, covers) === null && !opensOpaque(found, rules, target)) {
-    return denied('organisation', 'It is more than the organisation allows.', 'admin');
-  }
-  return { allowed: true, rule: found.name };
+  const isWithin =
+    firstThatCovers(constraints, target, coverage.covers) !== null ||
+    firstAsk(constraints, target, coverage.asks) !== null ||
+    (found !== null && opensOpaque(found, rules, target));
+  if (!isWithin) return denied('organisation', 'It is more than the organisation allows.', 'admin');
+  return { allowed: true, rule: name };
 }
 
 /** TLS that is not opened needs a rule of its own in the policy; what lets any bytes through lets that through as well. */
@@ -121,6 +156,28 @@ function firstThatCovers(
   );
 }
 
+function firstAsk(
+  policy: Pick<NetworkPolicy, 'ask'>,
+  { host, port }: EgressTarget,
+  asks: (rule: AskRule) => boolean,
+): NamedAsk | null {
+  return (
+    asksOf(policy).find(({ rule }) => matchesHost(rule.host, host) && matchesPort(rule, port) && asks(rule)) ?? null
+  );
+}
+
+/** The organisation's stand first: who made the policy could do nothing about them. */
+function firstThatAsks(
+  { policy, constraints }: EgressRules,
+  target: EgressTarget,
+  asks: (rule: AskRule) => boolean,
+): { readonly name: string; readonly whom: AskWhom } | null {
+  const ofOrganisation = firstAsk(constraints, target, asks);
+  if (ofOrganisation !== null) return { name: `organisation, ${ofOrganisation.name}`, whom: 'admin' };
+  const own = firstAsk(policy, target, asks);
+  return own === null ? null : { name: own.name, whom: 'owner' };
+}
+
 function readOnlyHost({ constraints }: EgressRules, { host }: EgressTarget): string | null {
   return constraints.readOnly.find((pattern) => matchesHost(pattern, host)) ?? null;
 }
@@ -131,6 +188,13 @@ function deniedByReadOnly(pattern: string, why: string): EgressDecision {
 
 function denied(rule: string, reason: string, ask: AskWhom): EgressDecision {
   return { allowed: false, rule, reason, ask };
+}
+
+/** As a server may read it that minds neither case nor which letters are encoded. */
+function folded(path: string): string {
+  return path
+    .replace(/%([0-9a-f]{2})/gi, (_all, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+    .toLowerCase();
 }
 
 /**

@@ -29,13 +29,27 @@ export interface AllowRule {
   readonly path: string;
 }
 
+/** What of its requests is held: all, or those that write. Left out: all. */
+export const ASKS_FOR = ['any', 'write'] as const;
+export type AsksFor = (typeof ASKS_FOR)[number];
+
+/**
+ * Requests that leave only when a reviewer has approved them; each by itself. It stands above what allows, and lets through
+ * by itself what nothing else allows. What cannot be held, since nothing of it can be read, is denied where a rule asks.
+ */
+export interface AskRule extends Pick<AllowRule, 'host' | 'ports' | 'path'> {
+  readonly access: AsksFor;
+}
+
 export interface NetworkPolicy {
   readonly preset: NetworkPreset;
   readonly allow: readonly AllowRule[];
+  readonly ask: readonly AskRule[];
   /** Hosts, as in a rule. Above all that allows. */
   readonly deny: readonly string[];
 }
 
+/** Its `ask` holds for every policy, and cannot be taken away by one. */
 export interface NetworkConstraints extends NetworkPolicy {
   /** Hosts at which nothing is written, whatever a policy says. */
   readonly readOnly: readonly string[];
@@ -44,13 +58,15 @@ export interface NetworkConstraints extends NetworkPolicy {
 }
 
 export const MAX_ALLOW_RULES = 200;
+export const MAX_ASK_RULES = 200;
 export const MAX_DENY_RULES = 200;
 export const MAX_RULE_PORTS = 32;
 
-export const DEFAULT_NETWORK_POLICY: NetworkPolicy = { preset: 'packages', allow: [], deny: [] };
+export const DEFAULT_NETWORK_POLICY: NetworkPolicy = { preset: 'packages', allow: [], ask: [], deny: [] };
 export const NO_CONSTRAINTS: NetworkConstraints = {
   preset: 'internet',
   allow: [],
+  ask: [],
   deny: [],
   readOnly: [],
   privateHosts: [],

@@ -1,12 +1,17 @@
 /** What one rule covers, and whether one lies within another. */
 import { isAddress, normaliseHost } from './hosts.ts';
-import type { AllowRule, NetworkPolicy, NetworkPreset } from './network-policy.ts';
+import type { AllowRule, AskRule, NetworkPolicy, NetworkPreset } from './network-policy.ts';
 import { PACKAGE_REGISTRIES } from './registries.ts';
 
 /** A rule with the name by which a person finds it again. */
 export interface NamedRule {
   readonly name: string;
   readonly rule: AllowRule;
+}
+
+export interface NamedAsk {
+  readonly name: string;
+  readonly rule: AskRule;
 }
 
 const HTTP = { protocol: 'http', path: '/' } as const;
@@ -53,6 +58,20 @@ const PRESETS: Readonly<Record<NetworkPreset, readonly NamedRule[]>> = {
 /** Those that a policy consists of, the preset's last. */
 export function rulesOf({ preset, allow }: Pick<NetworkPolicy, 'preset' | 'allow'>): readonly NamedRule[] {
   return [...allow.map((rule, index) => ({ name: `allow ${index + 1}: ${rule.host}`, rule })), ...PRESETS[preset]];
+}
+
+export function asksOf({ ask }: Pick<NetworkPolicy, 'ask'>): readonly NamedAsk[] {
+  return ask.map((rule, index) => ({ name: `ask ${index + 1}: ${rule.host}`, rule }));
+}
+
+/** Whether all that `inner` asks for is asked for by `outer`. */
+export function asksWithin(inner: AskRule, outer: AskRule): boolean {
+  const { host, ports, path } = outer;
+  const form = { protocol: 'http', access: 'write' } as const;
+  return (
+    (outer.access === 'any' || inner.access === 'write') &&
+    liesWithin({ ...inner, ...form }, { host, ports, path, ...form })
+  );
 }
 
 /** Whether all that `inner` lets through is let through by `outer`. */
