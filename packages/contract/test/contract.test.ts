@@ -292,6 +292,16 @@ describe('a network policy', () => {
     });
   });
 
+  test('keeps what its hosts speak, and the tools that it denies', () => {
+    const spoken = { host: 'a.example', protocol: 'http', ports: [443], access: 'read', path: '/mcp' };
+    const allow = [
+      { ...spoken, speaks: 'mcp', tools: ['search', 'get_*'] },
+      { ...spoken, speaks: 'json-rpc', reads: ['*'] },
+    ];
+    const deny = [{ host: '*.example', path: '/', tools: ['delete_*'] }, 'b.example'];
+    expect(parsed({ allow, deny }).data?.network).toEqual({ preset: 'none', allow, ask: [], deny });
+  });
+
   test.each([
     null,
     { preset: null },
@@ -313,6 +323,16 @@ describe('a network policy', () => {
     { ask: [{ host: 'a.example', protocol: 'tcp' }] },
     { ask: [{ host: 'a.example', access: 'read' }] },
     { ask: null },
+    { allow: [{ host: 'a.example', speaks: 'soap' }] },
+    { allow: [{ host: 'a.example', tools: ['x'] }] },
+    { allow: [{ host: 'a.example', speaks: 'graphql', tools: ['x'] }] },
+    { allow: [{ host: 'a.example', speaks: 'mcp', tools: ['*x'] }] },
+    { allow: [{ host: 'a.example', speaks: 'mcp', tools: [''] }] },
+    { allow: [{ host: 'a.example', speaks: 'mcp', reads: ['x'] }] },
+    { allow: [{ host: 'a.example', speaks: null }] },
+    { allow: [{ host: 'a.example', protocol: 'tcp', ports: [22], speaks: 'git' }] },
+    { deny: [{ host: 'a.example' }] },
+    { deny: [{ host: 'a.example', tools: [] }] },
     { deny: ['a.example/x'] },
     { readOnly: ['a.example'] },
   ])('is refused when it is %j', (network) => {

@@ -86,13 +86,21 @@ function viewPolicyChoice({ everyMs, budgetMs, retention, archive }: PolicyChoic
   };
 }
 
+function viewRule<Rule extends Pick<AllowRule, 'ports' | 'tools' | 'reads'>>({ ports, tools, reads, ...rule }: Rule) {
+  return {
+    ...rule,
+    ports: ports === 'all' ? ports : [...ports],
+    ...(tools === undefined ? {} : { tools: [...tools] }),
+    ...(reads === undefined ? {} : { reads: [...reads] }),
+  };
+}
+
 export function viewNetwork({ preset, allow, ask, deny }: NetworkPolicy): Sandbox['network'] {
-  const portsOf = (ports: AllowRule['ports']) => (ports === 'all' ? ports : [...ports]);
   return {
     preset,
-    allow: allow.map((rule) => ({ ...rule, ports: portsOf(rule.ports) })),
-    ask: ask.map((rule) => ({ ...rule, ports: portsOf(rule.ports) })),
-    deny: [...deny],
+    allow: allow.map(viewRule),
+    ask: ask.map(viewRule),
+    deny: deny.map((rule) => (typeof rule === 'string' ? rule : { ...rule, tools: [...rule.tools] })),
   };
 }
 

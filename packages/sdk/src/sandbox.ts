@@ -68,6 +68,15 @@ export type NetworkRule =
       readonly access?: 'read' | 'write';
       /** Requests for it and what lies below it. */
       readonly path?: string;
+      /**
+       * What the host speaks there. Then fetches of `git`, queries of `graphql`, what `mcp` has that calls no tool, and the `reads` of
+       * `json-rpc` are reads too. What cannot be told is a write.
+       */
+      readonly speaks?: 'git' | 'mcp' | 'graphql' | 'json-rpc';
+      /** Of `mcp`: the tools that may be called, by name, or with `*` at the end. */
+      readonly tools?: readonly string[];
+      /** Of `json-rpc`: the methods that read, in the same form. */
+      readonly reads?: readonly string[];
     }
   /** TLS that is not opened, by its SNI; or any bytes. */
   | { readonly host: string; readonly protocol: 'tls' | 'tcp'; readonly ports: readonly number[] | 'all' };
@@ -79,6 +88,12 @@ export interface AskRule {
   /** `write`: only those that write. */
   readonly access?: 'any' | 'write';
   readonly path?: string;
+  /** As in a rule that allows. */
+  readonly speaks?: 'git' | 'mcp' | 'graphql' | 'json-rpc';
+  /** Of `mcp`: only what calls, or may call, one of these is held. */
+  readonly tools?: readonly string[];
+  /** Of `json-rpc`: the methods that read. */
+  readonly reads?: readonly string[];
 }
 
 /** What it may reach. Replaced as a whole; what is left out is the stricter thing. */
@@ -88,8 +103,11 @@ export interface NetworkChoice {
   readonly allow?: readonly NetworkRule[];
   /** Above what allows. */
   readonly ask?: readonly AskRule[];
-  /** Hosts that are not reached, whatever allows them. */
-  readonly deny?: readonly string[];
+  /** Hosts that are not reached, and tools of MCP servers that are not called, whatever allows it. */
+  readonly deny?: readonly (
+    | string
+    | { readonly host: string; readonly path?: string; readonly tools: readonly string[] }
+  )[];
 }
 
 /** One request that left or was refused, or one connection of which nothing could be read. */

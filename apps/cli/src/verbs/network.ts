@@ -9,15 +9,23 @@ const PRESETS = ['none', 'packages', 'internet'] as const;
 const DEFAULT_RECORDS = 50;
 const RULE_HELP = 'HOST[:PORT][/PATH]';
 
+type Denial = NonNullable<NetworkChoice['deny']>[number];
+
 export interface NetworkOptions {
   readonly network?: NetworkChoice['preset'] | undefined;
   readonly allow?: NetworkRule[] | undefined;
   readonly allowWrite?: NetworkRule[] | undefined;
   readonly allowTls?: NetworkRule[] | undefined;
   readonly allowTcp?: NetworkRule[] | undefined;
+  readonly allowGit?: NetworkRule[] | undefined;
+  readonly allowGraphql?: NetworkRule[] | undefined;
+  readonly allowMcp?: NetworkRule[] | undefined;
+  readonly allowJsonRpc?: NetworkRule[] | undefined;
   readonly ask?: AskRule[] | undefined;
   readonly askWrite?: AskRule[] | undefined;
-  readonly deny?: string[] | undefined;
+  readonly askTools?: AskRule[] | undefined;
+  readonly deny?: Denial[] | undefined;
+  readonly denyTools?: Denial[] | undefined;
 }
 
 export const NETWORK_HELP = {
@@ -26,16 +34,33 @@ export const NETWORK_HELP = {
   allowWrite: [`--allow-write <${RULE_HELP}>`, 'also read and write there, by HTTP', writes],
   allowTls: ['--allow-tls <HOST[:PORT]>', 'also TLS that is not opened', opaque('tls')],
   allowTcp: ['--allow-tcp <HOST:PORT>', 'also any bytes, e.g. a database or SSH', opaque('tcp')],
+  allowGit: [`--allow-git <${RULE_HELP}>`, 'also fetch from git repositories there', spoken('git')],
+  allowGraphql: [`--allow-graphql <${RULE_HELP}>`, 'also run queries of GraphQL there', spoken('graphql')],
+  allowMcp: [
+    `--allow-mcp <${RULE_HELP}[#TOOL,…]>`,
+    'also use an MCP server there, and call these of its tools (search_* for all that begin so)',
+    spoken('mcp'),
+  ],
+  allowJsonRpc: [
+    `--allow-json-rpc <${RULE_HELP}#METHOD,…>`,
+    'also call these methods of JSON-RPC there',
+    spoken('json-rpc'),
+  ],
   ask: [`--ask <${RULE_HELP}>`, 'only what a reviewer has approved, each request by itself', asks('any')],
   askWrite: [`--ask-write <${RULE_HELP}>`, 'the same, of requests that write', asks('write')],
+  askTools: [`--ask-tools <${RULE_HELP}#TOOL,…>`, 'the same, of calls of these tools of an MCP server', asksTools],
   deny: ['--deny <host>', 'never there (again for more)', again],
+  denyTools: ['--deny-tools <HOST[/PATH]#TOOL,…>', 'never call these tools of an MCP server', deniedTools],
 } as const;
 
 /** Undefined: nothing was said. */
 export function networkOf(options: NetworkOptions): NetworkChoice | undefined {
-  const { network, allow = [], allowWrite = [], allowTls = [], allowTcp = [], deny = [] } = options;
-  const ask = [...(options.ask ?? []), ...(options.askWrite ?? [])];
-  const rules = [...allow, ...allowWrite, ...allowTls, ...allowTcp];
+  const { network, allow = [], allowWrite = [], allowTls = [], allowTcp = [] } = options;
+  const { allowGit = [], allowGraphql = [], allowMcp = [], allowJsonRpc = [] } = options;
+  const spokenRules = [...allowGit, ...allowGraphql, ...allowMcp, ...allowJsonRpc];
+  const rules = [...allow, ...allowWrite, ...spokenRules, ...allowTls, ...allowTcp];
+  const ask = [...(options.ask ?? []), ...(options.askWrite ?? []), ...(options.askTools ?? [])];
+  const deny = [...(options.deny ?? []), ...(options.denyTools ?? [])];
   if (network === undefined && rules.length === 0 && ask.length === 0 && deny.length === 0) return undefined;
   // Who only adds hosts means them beside what a sandbox has by default.
   return { preset: network ?? 'packages', allow: rules, ask, deny };
@@ -49,9 +74,15 @@ export function network(cli: Cli) {
     .option(...NETWORK_HELP.allowWrite)
     .option(...NETWORK_HELP.allowTls)
     .option(...NETWORK_HELP.allowTcp)
+    .option(...NETWORK_HELP.allowGit)
+    .option(...NETWORK_HELP.allowGraphql)
+    .option(...NETWORK_HELP.allowMcp)
+    .option(...NETWORK_HELP.allowJsonRpc)
     .option(...NETWORK_HELP.ask)
     .option(...NETWORK_HELP.askWrite)
+    .option(...NETWORK_HELP.askTools)
     .option(...NETWORK_HELP.deny)
+    .option(...NETWORK_HELP.denyTools)
     .action(
       cli.run(async (context, options, reference) => {
         const sandbox = await resolveSandbox(reference, context);
@@ -83,15 +114,21 @@ function networkLines({ preset, allow, ask, deny }: SandboxFields['network']): s
   const portsText = (ports: readonly number[] | 'all') => (ports === 'all' ? 'any port' : ports.join(', '));
   return [
     `preset  ${preset}`,
-    ...allow.map(({ host, ports, protocol, access, path }) => {
+    ...allow.map(({ host, ports, protocol, access, path, speaks, tools, reads: methods }) => {
       const what = protocol === 'http' ? `${access}${path === '/' ? '' : ` ${path}`}` : protocol;
-      return `allow   ${host} (${portsText(ports)}): ${what}`;
+      const calls = [speaks ?? [], tools ?? [], methods ?? []].flat().join(' ');
+      return `allow   ${host} (${portsText(ports)}): ${what}${calls === '' ? '' : `, ${calls}`}`;
     }),
-    ...ask.map(({ host, ports, access, path }) => {
-      return `ask     ${host} (${portsText(ports)}): ${access}${path === '/' ? '' : ` ${path}`}`;
+    ...ask.map(({ host, ports, access, path, speaks, tools }) => {
+      const what = tools === undefined ? [access, speaks ?? []].flat() : ['tools', ...tools];
+      return `ask     ${host} (${portsText(ports)}): ${what.join(' ')}${path === '/' ? '' : ` ${path}`}`;
     }),
-    ...deny.map((host) => `deny    ${host}`),
+    ...deny.map((rule) => `deny    ${typeof rule === 'string' ? rule : toolsText(rule)}`),
   ];
+}
+
+function toolsText({ host, path, tools }: Exclude<SandboxFields['network']['deny'][number], string>): string {
+  return `${host}${path === '/' ? '' : path}: tools ${tools.join(' ')}`;
 }
 
 function rowOf(record: EgressRecord): string[] {
@@ -127,7 +164,39 @@ function opaque(protocol: 'tls' | 'tcp') {
   };
 }
 
-function again(text: string, before: string[] = []): string[] {
+/** What reads: `--allow-write` is for the rest. */
+function spoken(speaks: 'git' | 'mcp' | 'graphql' | 'json-rpc') {
+  return (text: string, before: NetworkRule[] = []): NetworkRule[] => {
+    const { place, names } = splitNames(text);
+    if (names !== undefined && (speaks === 'git' || speaks === 'graphql')) {
+      throw usage(`"${text}" names calls, which are not told apart there.`, 'Leave out what stands behind #.');
+    }
+    const named = names === undefined ? {} : speaks === 'mcp' ? { tools: names } : { reads: names };
+    return [...before, { ...parse(place), access: 'read', speaks, ...named }];
+  };
+}
+
+function asksTools(text: string, before: AskRule[] = []): AskRule[] {
+  const { place, names } = splitNames(text);
+  if (names === undefined) throw usage(`"${text}" names no tool.`, 'Give it like mcp.example.com/mcp#delete_*.');
+  return [...before, { ...parse(place), speaks: 'mcp', tools: names }];
+}
+
+function deniedTools(text: string, before: Denial[] = []): Denial[] {
+  const { place, names } = splitNames(text);
+  const { host, ports, path } = parse(place);
+  if (names === undefined || ports !== undefined) {
+    throw usage(`"${text}" is not of the form HOST[/PATH]#TOOL,….`, 'Give it like mcp.example.com/mcp#delete_*.');
+  }
+  return [...before, { host, ...(path === undefined ? {} : { path }), tools: names }];
+}
+
+function splitNames(text: string): { readonly place: string; readonly names: string[] | undefined } {
+  const [place = '', ...rest] = text.split('#');
+  return { place, names: rest.length === 0 ? undefined : rest.join('#').split(',') };
+}
+
+function again(text: string, before: Denial[] = []): Denial[] {
   return [...before, text];
 }
 

@@ -21,9 +21,15 @@ export function creating(name: string, summary: string) {
     .option(...NETWORK_HELP.allowWrite)
     .option(...NETWORK_HELP.allowTls)
     .option(...NETWORK_HELP.allowTcp)
+    .option(...NETWORK_HELP.allowGit)
+    .option(...NETWORK_HELP.allowGraphql)
+    .option(...NETWORK_HELP.allowMcp)
+    .option(...NETWORK_HELP.allowJsonRpc)
     .option(...NETWORK_HELP.ask)
     .option(...NETWORK_HELP.askWrite)
-    .option(...NETWORK_HELP.deny);
+    .option(...NETWORK_HELP.askTools)
+    .option(...NETWORK_HELP.deny)
+    .option(...NETWORK_HELP.denyTools);
 }
 
 export interface CreatingOptions extends NetworkOptions {

@@ -2,21 +2,25 @@
 import {
   ACCESSES,
   ASKS_FOR,
+  CALL_NAME,
   DEFAULT_RULE_PORTS,
   EGRESS_OUTCOMES,
   EGRESS_PROTOCOLS,
   MAX_ALLOW_RULES,
   MAX_ASK_RULES,
   MAX_DENY_RULES,
+  MAX_RULE_NAMES,
   MAX_RULE_PORTS,
   NETWORK_PRESETS,
   normaliseHostPattern,
+  SPOKEN,
 } from '@space/core';
 import { z } from 'zod';
 import { nextCursor, timestamp } from './fields.ts';
 
 const MAX_HOST_LENGTH = 255;
 const MAX_PATH_PREFIX_LENGTH = 500;
+const MAX_NAME_PATTERN_LENGTH = 129;
 
 const preset = z.enum(NETWORK_PRESETS).meta({
   description:
@@ -39,7 +43,9 @@ const host = z
 
 const port = z.number().int().min(1).max(65_535);
 const ports = z.union([z.array(port).min(1).max(MAX_RULE_PORTS), z.literal('all')]);
-const access = z.enum(ACCESSES).meta({ description: '`read`: GET, HEAD and OPTIONS. Left out: `read`.' });
+const access = z
+  .enum(ACCESSES)
+  .meta({ description: '`read`: GET, HEAD and OPTIONS, and what `speaks` adds. Left out: `read`.' });
 const path = z
   .string()
   .max(MAX_PATH_PREFIX_LENGTH)
@@ -50,6 +56,28 @@ const path = z
   )
   .meta({ description: 'Requests for it and what lies below it, by whole segments. Left out: all.' });
 
+const names = z
+  .array(
+    z
+      .string()
+      .max(MAX_NAME_PATTERN_LENGTH)
+      .refine(
+        (name) => name === '*' || CALL_NAME.test(name.replace(/\*$/, '')),
+        'must be a name, or the begin of one and `*`',
+      ),
+  )
+  .max(MAX_RULE_NAMES);
+const speaks = z.enum(SPOKEN).meta({
+  description:
+    'What the host speaks there. Then fetches of `git`, queries of `graphql`, what `mcp` has that calls no tool, and the `reads` of ' +
+    '`json-rpc` are reads too, though their method is POST. What cannot be told is a write.',
+});
+const tools = names.meta({
+  description:
+    'Of `mcp`: the tools that may be called, by name, or with `*` at the end. Left out: all where `access` is `write`, else none.',
+});
+const reads = names.meta({ description: 'Of `json-rpc`: the methods that read, in the same form. Left out: none.' });
+
 const requestRule = z
   .strictObject({
     host,
@@ -57,7 +85,12 @@ const requestRule = z
     ports: ports.default([...DEFAULT_RULE_PORTS]).meta({ description: 'Left out: 443.' }),
     access: access.default('read'),
     path: path.default('/'),
+    speaks: speaks.exactOptional(),
+    tools: tools.exactOptional(),
+    reads: reads.exactOptional(),
   })
+  .refine((rule) => rule.tools === undefined || rule.speaks === 'mcp', 'has `tools`, which only `mcp` has')
+  .refine((rule) => rule.reads === undefined || rule.speaks === 'json-rpc', 'has `reads`, which only `json-rpc` has')
   .meta({ description: 'Requests over HTTP and HTTPS, WebSocket (a write) and gRPC; each is judged.' });
 
 const opaqueRule = z
@@ -83,7 +116,15 @@ const askRule = z
     ports: ports.default([...DEFAULT_RULE_PORTS]).meta({ description: 'Left out: 443.' }),
     access: asksFor.default('any'),
     path: path.default('/'),
+    speaks: speaks.exactOptional(),
+    tools: names
+      .min(1)
+      .exactOptional()
+      .meta({ description: 'Of `mcp`: only what calls, or may call, one of these is held.' }),
+    reads: reads.exactOptional(),
   })
+  .refine((rule) => rule.tools === undefined || rule.speaks === 'mcp', 'has `tools`, which only `mcp` has')
+  .refine((rule) => rule.reads === undefined || rule.speaks === 'json-rpc', 'has `reads`, which only `json-rpc` has')
   .meta({
     description:
       'Requests that are held until a reviewer has approved them, each by itself. What nothing can be read of (TLS that is not ' +
@@ -91,19 +132,24 @@ const askRule = z
   });
 const ask = z.array(askRule).max(MAX_ASK_RULES);
 const hosts = z.array(host).max(MAX_DENY_RULES);
+const deniedTools = z.strictObject({ host, path: path.default('/'), tools: names.min(1) }).meta({
+  description:
+    'Tools of MCP servers that are not called. What has a body there and cannot be read as another call is denied as well.',
+});
+const deny = z.array(z.union([host, deniedTools])).max(MAX_DENY_RULES);
 
 export const networkPolicy = z
   .strictObject({
     preset: preset.default('none'),
     allow: allow.default([]),
     ask: ask.default([]),
-    deny: hosts.default([]),
+    deny: deny.default([]),
   })
   .meta({
     id: 'NetworkPolicy',
     description:
       'What it may reach: what the preset and the rules allow, what the rules under `ask` hold until a reviewer has approved it, ' +
-      'and nothing at the hosts under `deny`. It is replaced as a whole, at ' +
+      'and nothing of what is under `deny`. It is replaced as a whole, at ' +
       'any time, and open connections that it does not allow are cut before the answer.',
   });
 
@@ -113,13 +159,28 @@ const shownRule = z.strictObject({
   ports,
   access: z.enum(ACCESSES),
   path: z.string(),
+  speaks: z.enum(SPOKEN).exactOptional(),
+  tools: z.array(z.string()).exactOptional(),
+  reads: z.array(z.string()).exactOptional(),
 });
-const shownAsk = z.strictObject({ host: z.string(), ports, access: z.enum(ASKS_FOR), path: z.string() });
+const shownAsk = z.strictObject({
+  host: z.string(),
+  ports,
+  access: z.enum(ASKS_FOR),
+  path: z.string(),
+  speaks: z.enum(SPOKEN).exactOptional(),
+  tools: z.array(z.string()).exactOptional(),
+  reads: z.array(z.string()).exactOptional(),
+});
+const shownDenial = z.union([
+  z.string(),
+  z.strictObject({ host: z.string(), path: z.string(), tools: z.array(z.string()) }),
+]);
 const shown = {
   preset: z.enum(NETWORK_PRESETS),
   allow: z.array(shownRule),
   ask: z.array(shownAsk),
-  deny: z.array(z.string()),
+  deny: z.array(shownDenial),
 };
 
 export const shownNetworkPolicy = z.strictObject(shown).meta({ id: 'ShownNetworkPolicy' });
@@ -136,7 +197,7 @@ export const networkConstraints = z
 
 /** Nothing may be left out: what is not said here is not limited. */
 export const setNetworkBody = z
-  .strictObject({ preset, allow, ask, deny: hosts, readOnly: hosts })
+  .strictObject({ preset, allow, ask, deny, readOnly: hosts })
   .meta({ id: 'SetNetworkConstraints' });
 
 export const privateHostsBody = z

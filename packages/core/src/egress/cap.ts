@@ -1,7 +1,7 @@
 /** Whether a policy keeps within an organisation's constraints. A wider one is refused as it is, never made narrower. */
 import { AppError } from '../errors.ts';
 import type { AllowRule, AskRule, NetworkConstraints, NetworkPolicy } from './network-policy.ts';
-import { asksOf, asksWithin, hostLiesWithin, liesWithin, type NamedRule, rulesOf } from './rules.ts';
+import { asksOf, asksWithin, hostLiesWithin, hostsDenied, liesWithin, type NamedRule, rulesOf } from './rules.ts';
 
 /** What is too wide, each by its name; empty: it keeps within. */
 export function exceeding(policy: NetworkPolicy, constraints: NetworkConstraints): readonly string[] {
@@ -9,16 +9,19 @@ export function exceeding(policy: NetworkPolicy, constraints: NetworkConstraints
   const tooWide = rulesOf(policy).filter(({ rule }) => !isCovered(rule, widest));
   const barred = policy.allow.flatMap((rule, index) => {
     const name = `allow ${index + 1}: ${rule.host}`;
-    if (constraints.deny.some((pattern) => hostLiesWithin(rule.host, pattern))) return [`${name} (denied)`];
+    if (hostsDenied(constraints.deny).some((pattern) => hostLiesWithin(rule.host, pattern)))
+      return [`${name} (denied)`];
     const writes = rule.access === 'write' || rule.protocol !== 'http';
     if (constraints.ask.some((one) => isAskedFor(rule, one))) return [`${name} (only when asked)`];
     const readOnly = writes && constraints.readOnly.some((pattern) => hostLiesWithin(rule.host, pattern));
     return readOnly ? [`${name} (read only)`] : [];
   });
   const asks = asksOf(policy).flatMap(({ name, rule }) => {
-    if (constraints.deny.some((pattern) => hostLiesWithin(rule.host, pattern))) return [`${name} (denied)`];
+    if (hostsDenied(constraints.deny).some((pattern) => hostLiesWithin(rule.host, pattern)))
+      return [`${name} (denied)`];
     if (constraints.readOnly.some((pattern) => hostLiesWithin(rule.host, pattern))) return [`${name} (read only)`];
-    const form: AllowRule = { ...rule, protocol: 'http', access: 'write' };
+    const { host, ports, path } = rule;
+    const form: AllowRule = { host, ports, path, protocol: 'http', access: 'write' };
     return isCovered(form, widest) || constraints.ask.some((outer) => asksWithin(rule, outer)) ? [] : [name];
   });
   return [...new Set([...tooWide.map(nameOf), ...barred, ...asks])];
@@ -45,6 +48,7 @@ function isAskedFor(rule: AllowRule, ask: AskRule): boolean {
   const { host, ports, path } = ask;
   return (
     ask.access === 'any' &&
+    ask.tools === undefined &&
     liesWithin({ ...rule, protocol: 'http' }, { host, ports, path, protocol: 'http', access: 'write' })
   );
 }

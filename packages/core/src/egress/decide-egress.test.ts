@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { checkWithin, exceeding } from './cap.ts';
+import { SPOKEN } from './classify/spoken.ts';
 import {
   decideAddress,
   decideOpaque,
@@ -181,24 +182,55 @@ describe('a policy that is wider than the organisation allows', () => {
 
 const host = fc.constantFrom('a.example', 'b.example', 'x.a.example', 'x.y.a.example', 'pypi.org', '1.1.1.1');
 const pattern = fc.constantFrom('a.example', '*.a.example', '*.example', 'pypi.org', '*', '1.1.1.1', 'x.a.example');
-const rule: fc.Arbitrary<AllowRule> = fc.record({
-  host: pattern,
-  ports: fc.constantFrom<AllowRule['ports']>([443], [80, 443], [22], 'all'),
-  protocol: fc.constantFrom(...EGRESS_PROTOCOLS),
-  access: fc.constantFrom(...ACCESSES),
-  path: fc.constantFrom('/', '/a', '/a/b', '/ab'),
-});
-const askRule: fc.Arbitrary<AskRule> = fc.record({
-  host: pattern,
-  ports: fc.constantFrom<AskRule['ports']>([443], [80, 443], 'all'),
-  access: fc.constantFrom(...ASKS_FOR),
-  path: fc.constantFrom('/', '/a', '/a/b'),
-});
+const spokenFields = {
+  speaks: fc.constantFrom(undefined, ...SPOKEN),
+  names: fc.constantFrom(undefined, [], ['a'], ['a', 'b*'], ['*']),
+};
+type SpokenFields = Pick<AllowRule, 'speaks' | 'tools' | 'reads'>;
+function withSpoken<Rule extends object>({
+  speaks,
+  names,
+  ...one
+}: Rule & { readonly speaks: AllowRule['speaks'] | undefined; readonly names: readonly string[] | undefined }): Omit<
+  Rule,
+  'speaks' | 'names'
+> &
+  SpokenFields {
+  return {
+    ...one,
+    ...(speaks === undefined ? {} : { speaks }),
+    ...(names !== undefined && speaks === 'mcp' ? { tools: names } : {}),
+    ...(names !== undefined && speaks === 'json-rpc' ? { reads: names } : {}),
+  };
+}
+const rule: fc.Arbitrary<AllowRule> = fc
+  .record({
+    host: pattern,
+    ports: fc.constantFrom<AllowRule['ports']>([443], [80, 443], [22], 'all'),
+    protocol: fc.constantFrom(...EGRESS_PROTOCOLS),
+    access: fc.constantFrom(...ACCESSES),
+    path: fc.constantFrom('/', '/a', '/a/b', '/ab'),
+    ...spokenFields,
+  })
+  .map((one) => withSpoken(one.protocol === 'http' ? one : { ...one, speaks: undefined }));
+const askRule: fc.Arbitrary<AskRule> = fc
+  .record({
+    host: pattern,
+    ports: fc.constantFrom<AskRule['ports']>([443], [80, 443], 'all'),
+    access: fc.constantFrom(...ASKS_FOR),
+    path: fc.constantFrom('/', '/a', '/a/b'),
+    ...spokenFields,
+  })
+  .map(withSpoken);
+const denial = fc.oneof(
+  pattern,
+  fc.record({ host: pattern, path: fc.constantFrom('/', '/a'), tools: fc.constantFrom(['a'], ['b*'], ['*']) }),
+);
 const policy: fc.Arbitrary<NetworkPolicy> = fc.record({
   preset: fc.constantFrom(...NETWORK_PRESETS),
   allow: fc.array(rule, { maxLength: 4 }),
   ask: fc.array(askRule, { maxLength: 2 }),
-  deny: fc.array(pattern, { maxLength: 1 }),
+  deny: fc.array(denial, { maxLength: 1 }),
 });
 const constraints: fc.Arbitrary<NetworkConstraints> = fc
   .tuple(policy, fc.array(pattern, { maxLength: 1 }))
@@ -210,6 +242,23 @@ const request = fc.record({
   path: fc.constantFrom('/', '/a', '/a/b/c', '/ab', '/b', '/a/../b'),
   headers: fc.constantFrom<string[]>([], ['upgrade']),
   hasBody: fc.boolean(),
+  spoken: fc.array(
+    fc.record({
+      speaks: fc.constantFrom(...SPOKEN),
+      calls: fc.option(
+        fc.array(
+          fc.constantFrom(
+            ...['query', 'mutation', 'upload-pack', 'receive-pack', 'tools/list', 'a', 'c'].map((method) => ({
+              method,
+            })),
+            ...['a', 'bc', 'c'].map((tool) => ({ method: 'tools/call', tool })),
+          ),
+          { maxLength: 2 },
+        ),
+      ),
+    }),
+    { maxLength: 2 },
+  ),
 });
 
 /** Whether the organisation asks for it, or denies it since it cannot be asked for. */
@@ -267,7 +316,8 @@ describe('for any policy and constraints', () => {
         if (exceeding(own, wide).length > 0) return;
         const alone = decideRequest({ policy: own, constraints: NO_CONSTRAINTS }, asked);
         const capped = decideRequest({ policy: own, constraints: wide }, asked);
-        const isBarred = [...wide.deny, ...wide.readOnly].some((one) => matchesHost(one, asked.host));
+        const bars = [...wide.deny.map((one) => (typeof one === 'string' ? one : one.host)), ...wide.readOnly];
+        const isBarred = bars.some((one) => matchesHost(one, asked.host));
         // What the organisation wants to be asked for is asked for, and nothing else is different.
         if (isBarred || isAskedOf(wide, asked)) return;
         expect(capped).toEqual(alone);

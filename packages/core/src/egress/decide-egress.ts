@@ -4,8 +4,26 @@
  * allows; what nothing allows is denied. What has to be asked for first is not allowed: whoever does not ask lets nothing out.
  */
 import type { AddressClass } from './addresses.ts';
-import type { AllowRule, AskRule, EgressProtocol, NetworkConstraints, NetworkPolicy } from './network-policy.ts';
-import { asksOf, matchesHost, matchesPath, matchesPort, type NamedAsk, type NamedRule, rulesOf } from './rules.ts';
+import type { Spoken, SpokenCalls } from './classify/spoken.ts';
+import { accessBy, accessByHead, asks, covers, coversPath, mayAsk, mayCall, mayConcernPath } from './coverage.ts';
+import type {
+  AllowRule,
+  AskRule,
+  DeniedTools,
+  EgressProtocol,
+  NetworkConstraints,
+  NetworkPolicy,
+} from './network-policy.ts';
+import {
+  asksOf,
+  hostsDenied,
+  matchesHost,
+  matchesPort,
+  type NamedAsk,
+  type NamedRule,
+  rulesOf,
+  toolsDenied,
+} from './rules.ts';
 
 export interface EgressRules {
   readonly policy: NetworkPolicy;
@@ -26,6 +44,8 @@ export interface EgressRequest extends EgressTarget {
   readonly headers: readonly string[];
   /** Whether a body comes with it, or could. */
   readonly hasBody: boolean;
+  /** What it asks for, in each protocol that a rule says its host may speak (`spokenAt`). Left out: nobody has looked. */
+  readonly spoken?: readonly SpokenCalls[];
 }
 
 /**
@@ -39,11 +59,6 @@ export type EgressDecision =
   | { readonly allowed: false; readonly rule: string; readonly reason: string; readonly ask: AskWhom };
 
 const READS: readonly string[] = ['GET', 'HEAD', 'OPTIONS'];
-/** Headers by which a read becomes something else: another protocol, or another method. */
-const TURNS_INTO_WRITE: readonly string[] = ['upgrade', 'x-http-method-override', 'x-http-method', 'x-method-override'];
-/** Headers by which servers are told of another path than that of the request. */
-const NAMES_ANOTHER_PATH: readonly string[] = ['x-original-url', 'x-rewrite-url', 'x-original-uri', 'x-override-url'];
-
 /** Asked before a name is looked up: whether any connection to it could be let through, as whatever. */
 export function decideTarget(rules: EgressRules, target: EgressTarget): EgressDecision {
   return decide(rules, target, { covers: () => true, asks: () => true });
@@ -71,39 +86,65 @@ export function decideOpaque(
 }
 
 export function decideRequest(rules: EgressRules, request: EgressRequest): EgressDecision {
-  // To servers that take headers for variables of their environment, `_` and `-` are the same.
-  const names = request.headers.map((name) => name.replaceAll('_', '-'));
-  const reads = READS.includes(request.method);
-  // A server that expects no body with a read takes it for the next request, of which nobody has judged anything.
-  const isWrite = !reads || request.hasBody || names.some((name) => TURNS_INTO_WRITE.includes(name));
-  const readOnly = isWrite ? readOnlyHost(rules, request) : null;
-  if (readOnly !== null) {
-    const why = reads
-      ? 'A body, an upgrade or another method in a header makes it a write.'
+  const readOnly = readOnlyHost(rules, request);
+  if (readOnly !== null && writes(rules, request)) {
+    const byMethod = READS.includes(request.method);
+    const why = byMethod
+      ? 'A body, an upgrade, or what it asks for makes it a write.'
       : `${request.method} is a write.`;
     return deniedByReadOnly(readOnly, why);
   }
-  const isPlain = isPlainPath(request.path) && !names.some((name) => NAMES_ANOTHER_PATH.includes(name));
-  const isBelow = (path: string): boolean => path === '/' || (isPlain && matchesPath(path, request.path));
-  const asksFor = ({ access }: AskRule): boolean => access === 'any' || isWrite;
-  const decision = decide(rules, request, {
-    covers: ({ protocol, access, path }) => protocol === 'http' && (access === 'write' || !isWrite) && isBelow(path),
-    asks: (rule) => asksFor(rule) && isBelow(rule.path),
-  });
-  // A path that may lead elsewhere may lead to where one has to be asked.
-  const asked = decision.allowed
-    ? firstThatAsks(
-        rules,
-        request,
-        (rule) => asksFor(rule) && (!isPlain || matchesPath(folded(rule.path), folded(request.path))),
-      )
-    : null;
+  const decision =
+    deniedTool(rules, request) ??
+    decide(rules, request, { covers: (rule) => covers(rule, request), asks: (rule) => asks(rule, request) });
+  const asked = decision.allowed ? firstThatAsks(rules, request, (rule) => mayAsk(rule, request)) : null;
   if (asked === null) return decision;
-  if (names.includes('upgrade')) {
+  if (request.headers.includes('upgrade')) {
     const why = 'A reviewer has to be asked there, and what follows an upgrade cannot be read, so that nobody can be.';
     return denied(asked.name, why, asked.whom);
   }
   return denied(asked.name, 'A reviewer has to approve it first.', 'reviewer');
+}
+
+/** What has to be read of it before it can be judged: what a rule that may be for it says that its host speaks. */
+export function spokenAt({ policy, constraints }: EgressRules, request: EgressRequest): readonly Spoken[] {
+  const isNear = ({ host, path }: Pick<AllowRule, 'host' | 'path'>): boolean =>
+    matchesHost(host, request.host) && mayConcernPath(path, request);
+  const rules = [...constraints.allow, ...constraints.ask, ...policy.allow, ...policy.ask];
+  const said = rules
+    .filter((rule) => matchesPort(rule, request.port) && isNear(rule))
+    .flatMap(({ speaks, tools }) => (tools === undefined ? (speaks ?? []) : (['mcp'] as const)));
+  const denied = toolsDenied([...constraints.deny, ...policy.deny]).some(isNear);
+  return [...new Set([...said, ...(denied ? (['mcp'] as const) : [])])];
+}
+
+/**
+ * Where nothing is written: only an admin says that a host speaks what is more than its methods. Where one says that it speaks
+ * two things, it must be a read in both.
+ */
+function writes({ constraints }: EgressRules, request: EgressRequest): boolean {
+  const said = constraints.allow.filter(
+    (rule) =>
+      rule.speaks !== undefined &&
+      matchesHost(rule.host, request.host) &&
+      matchesPort(rule, request.port) &&
+      coversPath(rule.path, request),
+  );
+  const spoken = [...new Set(said.map(({ speaks }) => speaks))];
+  if (spoken.length === 0) return accessByHead(request) === 'write';
+  return !spoken.every((speaks) => said.some((rule) => rule.speaks === speaks && accessBy(rule, request) === 'read'));
+}
+
+function deniedTool({ policy, constraints }: EgressRules, request: EgressRequest): EgressDecision | null {
+  const why = 'It calls a tool that is denied, or it cannot be told what it calls.';
+  const barred = toolsDenied(constraints.deny).find((one) => mayCall(one, request));
+  if (barred !== undefined) return denied(`organisation, deny: ${toolsText(barred)}`, why, 'admin');
+  const refused = toolsDenied(policy.deny).find((one) => mayCall(one, request));
+  return refused === undefined ? null : denied(`deny: ${toolsText(refused)}`, why, 'owner');
+}
+
+function toolsText({ host, path, tools }: DeniedTools): string {
+  return `${host}${path === '/' ? '' : path} tools ${tools.join(', ')}`;
 }
 
 /** Of the address that is about to be dialled. */
@@ -124,9 +165,9 @@ interface Coverage {
 
 function decide(rules: EgressRules, target: EgressTarget, coverage: Coverage): EgressDecision {
   const { policy, constraints } = rules;
-  const barred = constraints.deny.find((pattern) => matchesHost(pattern, target.host));
+  const barred = hostsDenied(constraints.deny).find((pattern) => matchesHost(pattern, target.host));
   if (barred !== undefined) return denied(`organisation, deny: ${barred}`, 'The organisation denies it.', 'admin');
-  const refused = policy.deny.find((pattern) => matchesHost(pattern, target.host));
+  const refused = hostsDenied(policy.deny).find((pattern) => matchesHost(pattern, target.host));
   if (refused !== undefined) return denied(`deny: ${refused}`, 'The sandbox denies it.', 'owner');
   const asked = firstAsk(policy, target, coverage.asks)?.name;
   const found = firstThatCovers(policy, target, coverage.covers);
@@ -188,24 +229,4 @@ function deniedByReadOnly(pattern: string, why: string): EgressDecision {
 
 function denied(rule: string, reason: string, ask: AskWhom): EgressDecision {
   return { allowed: false, rule, reason, ask };
-}
-
-/** As a server may read it that minds neither case nor which letters are encoded. */
-function folded(path: string): string {
-  return path
-    .replace(/%([0-9a-f]{2})/gi, (_all, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
-    .toLowerCase();
-}
-
-/**
- * Whether every server reads the path as it is written. One that has dots as segments, or encodes dots, slashes or control
- * characters (also as UTF-8 that is too long, or in no encoding at all), may lead elsewhere, so no rule for a path covers it.
- */
-function isPlainPath(path: string): boolean {
-  return (
-    path.startsWith('/') &&
-    !path.includes('//') &&
-    !/[\\;\p{Cc}\xc0\xc1]|%(2e|2f|5c|25|3b|[01][0-9a-f]|7f|c[01])|%(?![0-9a-f]{2})/iu.test(path) &&
-    !path.split('/').some((segment) => /^\.+(%.*)?$/.test(segment))
-  );
 }

@@ -1,6 +1,7 @@
 /** What one rule covers, and whether one lies within another. */
+import { nameLiesWithin } from './classify/spoken.ts';
 import { isAddress, normaliseHost } from './hosts.ts';
-import type { AllowRule, AskRule, NetworkPolicy, NetworkPreset } from './network-policy.ts';
+import type { AllowRule, AskRule, DeniedTools, DenyRule, NetworkPolicy, NetworkPreset } from './network-policy.ts';
 import { PACKAGE_REGISTRIES } from './registries.ts';
 
 /** A rule with the name by which a person finds it again. */
@@ -64,14 +65,35 @@ export function asksOf({ ask }: Pick<NetworkPolicy, 'ask'>): readonly NamedAsk[]
   return ask.map((rule, index) => ({ name: `ask ${index + 1}: ${rule.host}`, rule }));
 }
 
+/** Hosts that are denied whatever is asked of them. */
+export function hostsDenied(deny: readonly DenyRule[]): readonly string[] {
+  return deny.filter((rule) => typeof rule === 'string');
+}
+
+export function toolsDenied(deny: readonly DenyRule[]): readonly DeniedTools[] {
+  return deny.filter((rule) => typeof rule !== 'string');
+}
+
 /** Whether all that `inner` asks for is asked for by `outer`. */
 export function asksWithin(inner: AskRule, outer: AskRule): boolean {
-  const { host, ports, path } = outer;
-  const form = { protocol: 'http', access: 'write' } as const;
   return (
-    (outer.access === 'any' || inner.access === 'write') &&
-    liesWithin({ ...inner, ...form }, { host, ports, path, ...form })
+    hostLiesWithin(inner.host, outer.host) &&
+    portsLieWithin(inner.ports, outer.ports) &&
+    matchesPath(outer.path, inner.path) &&
+    heldWithin(inner, outer)
   );
+}
+
+function heldWithin(inner: AskRule, outer: AskRule): boolean {
+  const folded = (names: readonly string[]) => names.map((name) => name.toLowerCase());
+  if (outer.tools !== undefined)
+    return inner.tools !== undefined && namesLieIn(folded(inner.tools), folded(outer.tools));
+  if (outer.access === 'any') return true;
+  if (inner.tools !== undefined) return outer.speaks === undefined || outer.speaks === 'mcp';
+  if (inner.access === 'any') return false;
+  // A document in a URL can be a write, though its method is none.
+  if (inner.speaks !== outer.speaks) return outer.speaks === undefined && inner.speaks !== 'graphql';
+  return namesLieIn(outer.reads, inner.reads);
 }
 
 /** Whether all that `inner` lets through is let through by `outer`. */
@@ -81,8 +103,24 @@ export function liesWithin(inner: AllowRule, outer: AllowRule): boolean {
     portsLieWithin(inner.ports, outer.ports) &&
     inner.protocol === outer.protocol &&
     (outer.access === 'write' || inner.access === 'read') &&
-    matchesPath(outer.path, inner.path)
+    matchesPath(outer.path, inner.path) &&
+    callsLieWithin(inner, outer)
   );
+}
+
+/** Whether all that may be asked for by the one may be by the other. */
+function callsLieWithin(inner: AllowRule, outer: AllowRule): boolean {
+  // What writes, and not only with some tools, lets all through.
+  if (outer.access === 'write' && outer.tools === undefined) return true;
+  // Reading by methods alone is a part of what any protocol has as reading, but for documents in a URL.
+  if (inner.speaks === undefined) return inner.access === 'read' && outer.speaks !== 'graphql';
+  if (inner.speaks !== outer.speaks) return false;
+  if (inner.access === 'write' && inner.tools === undefined) return false;
+  return namesLieIn(inner.tools, outer.tools) && namesLieIn(inner.reads, outer.reads);
+}
+
+function namesLieIn(inner: readonly string[] = [], outer: readonly string[] = []): boolean {
+  return inner.every((name) => nameLiesWithin(name, outer));
 }
 
 export function hostLiesWithin(inner: string, outer: string): boolean {
