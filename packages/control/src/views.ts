@@ -106,7 +106,8 @@ export function viewNetwork({ preset, allow, ask, deny }: NetworkPolicy): Sandbo
 
 export function viewEgress(recorded: RecordedEgress): EgressList['records'][number] {
   const { id: _, sandboxId: __, at, ...shown } = recorded;
-  return { ...shown, at: at.toISOString() };
+  // Records of earlier gateways know nothing of it.
+  return { ...shown, calls: shown.calls ?? null, at: at.toISOString() };
 }
 
 export function viewOrganisation({ id, name, limits, operator, createdAt }: RecordedOrganisation): Organisation {

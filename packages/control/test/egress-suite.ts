@@ -28,6 +28,7 @@ function record(sandboxId: SandboxId, second: number): RecordedEgress {
     port: 443,
     method: 'GET',
     path: '/ä"\\',
+    calls: null,
     rule: null,
     outcome: 'refused',
     status: null,

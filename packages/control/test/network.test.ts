@@ -152,6 +152,7 @@ describe('what the gateway has seen', () => {
     port: 443,
     method: 'GET',
     path: '/',
+    calls: null,
     rule: 'internet',
     outcome: 'allowed',
     status: 200,

@@ -4,6 +4,7 @@
  */
 import type { Transform } from 'node:stream';
 import type { EgressRequest } from '@space/core';
+import { lookInto } from './look-into.ts';
 import type { Passage } from './passage.ts';
 import { refused } from './refusal.ts';
 import type { RequestBody } from './request-body.ts';
@@ -13,7 +14,8 @@ export type Header = readonly [name: string, value: string];
 
 /** A request as the guest sent it; its head has been read strictly, and names the host of its connection. */
 export interface AskedRequest {
-  readonly request: EgressRequest;
+  /** Becomes the one that was looked into. */
+  request: EgressRequest;
   /** Path and query. */
   readonly url: string;
   /** Without those of the connection. */
@@ -37,6 +39,8 @@ interface GivenAnswer extends AnswerHead {
 
 /** A request as it leaves. Its body is that of the asked one. */
 export interface Admitted {
+  /** As it was judged. */
+  readonly request: EgressRequest;
   readonly url: string;
   readonly headers: readonly Header[];
   /** That let it through. */
@@ -48,8 +52,9 @@ export interface Admitted {
 /** Throws `egress_refused`. Rules may change while a stage waits, so what waits stands before what judges, or is judged again. */
 export async function admit(passage: Passage, asked: AskedRequest): Promise<Admitted> {
   if (passage.failure !== null) throw passage.failure;
+  asked.request = await lookInto(passage, asked);
   const decision = passage.judgeRequest(asked.request);
   if (!decision.allowed) throw refused(decision);
-  const { url, headers } = asked;
-  return { url, headers, rule: decision.rule, answer: (head) => ({ ...head, through: null }) };
+  const { request, url, headers } = asked;
+  return { request, url, headers, rule: decision.rule, answer: (head) => ({ ...head, through: null }) };
 }

@@ -14,6 +14,7 @@ import { type CarryTools, carry } from './carry.ts';
 import { trustedContext } from './dial.ts';
 import { GuestStream } from './guest-stream.ts';
 import { Http1Front } from './http1.ts';
+import { LookedInto } from './look-into.ts';
 import { OpenConnections } from './open-connections.ts';
 import { addressesOfMachine, classifierOf } from './own-addresses.ts';
 import { Passage } from './passage.ts';
@@ -50,6 +51,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const rules = new Map<SandboxId, SandboxRules>();
   const open = new OpenConnections();
   const recorder = new Recorder();
+  const lookedInto = new LookedInto();
   const authorities = new Authorities(folder);
   const http1 = new Http1Front();
   let tools: CarryTools | null = null;
@@ -84,6 +86,7 @@ export function createGateway(options: GatewayOptions): Gateway {
         signal,
         rules: () => rules.get(connection.sandboxId) ?? null,
         record: (record) => recorder.add(record),
+        lookedInto,
       });
       tools ??= { authorities, http1, resolve, classify, trusted: trustedContext(upstreamAuthorities) };
       await carryOpen(open, passage, tools);

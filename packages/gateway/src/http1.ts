@@ -13,7 +13,7 @@ import {
 } from 'node:http';
 import { type Duplex, pipeline } from 'node:stream';
 import { AppError } from '@space/core';
-import { type Admitted, admit, type Header } from './admission.ts';
+import { type Admitted, type AskedRequest, admit, type Header } from './admission.ts';
 import type { Account, Passage } from './passage.ts';
 import { pump } from './pump.ts';
 import { answerOf } from './refusal.ts';
@@ -116,23 +116,23 @@ export class Http1Front {
 
   async #answer(served: Served, incoming: IncomingMessage, answer: ServerResponse, upgraded?: Duplex): Promise<void> {
     const { passage, way } = served;
-    let head: RequestHead | null = null;
+    let asked: AskedRequest | null = null;
     try {
       if (passage.failure !== null) throw passage.failure;
       const { method = '', url = '', rawHeaders } = incoming;
       const form = { method, url, rawHeaders, isUpgrade: upgraded !== undefined };
-      head = readHttp1Head(form, passage.target, way.secure ? 443 : 80);
+      const head = readHttp1Head(form, passage.target, way.secure ? 443 : 80);
       // Whoever waits for `100 Continue` sends nothing before.
       const body = new RequestBody(incoming, () => {
         if (incoming.headers.expect !== undefined) answer.writeContinue();
       });
       const { request, headers } = head;
-      const asked = { request, url, headers, body, secure: way.secure, signal: untilClosed(answer) };
+      asked = { request, url, headers, body, secure: way.secure, signal: untilClosed(answer) };
       const admitted = await admit(passage, asked);
       if (answer.destroyed) throw new AppError('egress_failed', 'The program did not wait for the answer.');
       forward({ ...served, incoming, answer, head, admitted, body, upgraded: upgraded ?? null });
     } catch (thrown) {
-      passage.recordFailure(thrown, head?.request ?? { method: incoming.method ?? '', path: pathOf(incoming.url) });
+      passage.recordFailure(thrown, asked?.request ?? { method: incoming.method ?? '', path: pathOf(incoming.url) });
       if (!answer.destroyed) refuse(incoming, answer, thrown);
     }
   }
@@ -158,7 +158,7 @@ function forward(forwarding: Forwarding): void {
     maxHeaderSize: MAX_HEAD_BYTES,
     timeout: RESPONSE_WITHIN_MS,
   });
-  const account = passage.beginRequest(head.request, admitted.rule, () => {
+  const account = passage.beginRequest(admitted.request, admitted.rule, () => {
     outgoing.destroy(new AppError('egress_refused', 'The rules have changed.'));
     passage.guest.destroy();
   });

@@ -13,8 +13,8 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import { type Duplex, pipeline } from 'node:stream';
-import { AppError, type EgressRequest } from '@space/core';
-import { type Admitted, admit, type Header } from './admission.ts';
+import { AppError } from '@space/core';
+import { type Admitted, type AskedRequest, admit, type Header } from './admission.ts';
 import type { Way } from './http1.ts';
 import type { Account, Passage } from './passage.ts';
 import { answerOf } from './refusal.ts';
@@ -65,27 +65,28 @@ interface Asked {
 
 async function answer(asked: Asked): Promise<void> {
   const { near, headers, isWhole, passage, way, far } = asked;
-  let request: EgressRequest | null = null;
+  let taken: AskedRequest | null = null;
   let account: Account | null = null;
   try {
     if (passage.failure !== null) throw passage.failure;
-    request = readHttp2Head(headers, passage.target, way.secure ? 'https' : 'http', !isWhole);
+    const request = readHttp2Head(headers, passage.target, way.secure ? 'https' : 'http', !isWhole);
     const trailers = trailersOf(near);
     const body = new RequestBody(near, () => {
       if (headers.expect !== undefined) near.additionalHeaders({ ':status': 100 });
     });
-    const admitted = await admit(passage, {
+    taken = {
       request,
       url: `${headers[':path']}`,
       headers: pairsOf(headers),
       body,
       secure: way.secure,
       signal: untilClosed(near),
-    });
+    };
+    const admitted = await admit(passage, taken);
     if (near.destroyed) throw new AppError('egress_failed', 'The program did not wait for the answer.');
     // Not with CANCEL, which can be held back here until something else is sent.
     const cut = () => near.destroy(new AppError('egress_refused', 'The rules have changed.'));
-    account = passage.beginRequest(request, admitted.rule, cut);
+    account = passage.beginRequest(admitted.request, admitted.rule, cut);
     const session = await far.open();
     if (near.destroyed) return account.end('failed');
     exchange({ ...asked, admitted, body, trailers }, session, account);
@@ -93,7 +94,7 @@ async function answer(asked: Asked): Promise<void> {
     if (account === null)
       passage.recordFailure(
         thrown,
-        request ?? { method: `${headers[':method'] ?? ''}`, path: pathOf(headers[':path']) },
+        taken?.request ?? { method: `${headers[':method'] ?? ''}`, path: pathOf(headers[':path']) },
       );
     account?.end('failed');
     refuse(near, headers, thrown);

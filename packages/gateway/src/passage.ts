@@ -11,6 +11,7 @@ import {
   decideOpaque,
   decideRequest,
   decideTarget,
+  describeSpoken,
   type EgressConnection,
   type EgressDecision,
   type EgressOutcome,
@@ -21,6 +22,7 @@ import {
   type OrganisationId,
 } from '@space/core';
 import type { GuestStream } from './guest-stream.ts';
+import type { LookedInto } from './look-into.ts';
 import type { OpenConnection } from './open-connections.ts';
 import type { NewRecord } from './recorder.ts';
 import { refused } from './refusal.ts';
@@ -38,7 +40,11 @@ export interface PassageOptions {
   /** Null: none are loaded. */
   readonly rules: () => LoadedRules | null;
   readonly record: (record: NewRecord) => void;
+  readonly lookedInto: LookedInto;
 }
+
+/** What is written down of a request. */
+type Recorded = Pick<EgressRequest, 'method' | 'path' | 'spoken'>;
 
 /** What is under way on it. */
 interface UnderWay {
@@ -88,6 +94,10 @@ export class Passage implements OpenConnection {
     return this.connection.sandboxId;
   }
 
+  get lookedInto() {
+    return this.#options.lookedInto;
+  }
+
   get activeAtMs(): number {
     return this.guest.activeAtMs;
   }
@@ -131,7 +141,7 @@ export class Passage implements OpenConnection {
   }
 
   /** Writes down what was not let through, or failed before it began. */
-  recordFailure(thrown: unknown, request: Pick<EgressRequest, 'method' | 'path'> | null = null): void {
+  recordFailure(thrown: unknown, request: Recorded | null = null): void {
     const { code, facts } = asAppError(thrown);
     const rule = typeof facts['rule'] === 'string' ? facts['rule'] : null;
     const outcome = code === 'egress_refused' ? 'refused' : 'failed';
@@ -191,7 +201,7 @@ export class Passage implements OpenConnection {
   #record(
     what: Pick<EgressRecord, 'protocol' | 'rule' | 'outcome'> &
       Partial<Pick<EgressRecord, 'sentBytes' | 'receivedBytes' | 'status'>> & {
-        readonly request: Pick<EgressRequest, 'method' | 'path'> | null;
+        readonly request: Recorded | null;
         readonly sinceMs: number;
       },
   ): void {
@@ -204,6 +214,7 @@ export class Passage implements OpenConnection {
       ...this.target,
       method: request === null ? null : printable(request.method, MAX_RECORDED_METHOD),
       path: request === null ? null : printable(request.path, MAX_RECORDED_PATH),
+      calls: request?.spoken?.flatMap((one) => describeSpoken(one) ?? []).join('; ') || null,
       sentBytes: 0,
       receivedBytes: 0,
       status: null,

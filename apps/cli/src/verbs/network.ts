@@ -132,8 +132,11 @@ function toolsText({ host, path, tools }: Exclude<SandboxFields['network']['deny
 }
 
 function rowOf(record: EgressRecord): string[] {
-  const { at, outcome, protocol, method, host, port, path, status, sentBytes, receivedBytes, rule } = record;
-  const what = method === null ? `${protocol} ${host}:${port}` : `${method} ${host}:${port}${path ?? ''}`;
+  const { at, outcome, protocol, method, host, port, path, calls, status, sentBytes, receivedBytes, rule } = record;
+  const what =
+    method === null
+      ? `${protocol} ${host}:${port}`
+      : `${method} ${host}:${port}${path ?? ''}${calls === null ? '' : ` (${calls})`}`;
   return [at, outcome, what, `${status ?? '-'}`, `${sentBytes}`, `${receivedBytes}`, rule ?? '-'];
 }
 

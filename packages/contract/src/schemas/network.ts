@@ -215,6 +215,7 @@ const egressRecord = z
     port,
     method: z.string().nullable(),
     path: z.string().nullable().meta({ description: 'Without its query.' }),
+    calls: z.string().nullable().meta({ description: 'What it asked for, where a rule says what its host speaks.' }),
     rule: z.string().nullable().meta({ description: 'What decided.' }),
     outcome: z.enum(EGRESS_OUTCOMES),
     status: z.number().int().nullable().meta({ description: 'Of the answer of the host.' }),

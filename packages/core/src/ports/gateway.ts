@@ -56,6 +56,8 @@ export interface EgressRecord {
   readonly port: number;
   readonly method: string | null;
   readonly path: string | null;
+  /** What it asked for, where a rule says what its host speaks. */
+  readonly calls: string | null;
   /** Null: it failed before one was found. */
   readonly rule: string | null;
   readonly outcome: EgressOutcome;
