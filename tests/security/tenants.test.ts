@@ -4,7 +4,17 @@
  * and every route, the answer is the one of the table.
  */
 import { ROUTE_NAMES, ROUTES, type Route, type RouteName } from '@space/contract';
-import { ACTIONS, type IdKind, newId, ROLE_ACTIONS, ROLES, type Role } from '@space/core';
+import {
+  ACTIONS,
+  APPROVAL_LIMITS,
+  type IdKind,
+  newId,
+  type OrganisationId,
+  ROLE_ACTIONS,
+  ROLES,
+  type Role,
+  type SandboxId,
+} from '@space/core';
 import { seededChance } from '@space/testkit';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { World } from './world.ts';
@@ -67,6 +77,7 @@ function kindOf(name: RouteName): IdKind {
   if (path.startsWith('/v1/keys/{id}')) return 'apiKey';
   if (path.startsWith('/v1/organisations/{id}')) return 'organisation';
   if (path.startsWith('/v1/operations/{id}')) return 'operation';
+  if (path.startsWith('/v1/approvals/{id}')) return 'approval';
   throw new Error(`say here what the id in ${path} names`);
 }
 
@@ -90,12 +101,15 @@ describe('tenants', () => {
 
   async function tenant(organisation: string, name: string): Promise<Tenant> {
     const made = await world.ask(world.operatorKey, 'POST', '/v1/organisations', { name: organisation });
-    const key = made.key.secretKey;
+    const admin = made.key.secretKey;
+    // Of somebody who may do all that there is.
+    const { secretKey: key } = await world.ask(admin, 'POST', '/v1/keys', { roles: ['admin', 'reviewer'] });
     const project = await world.ask(key, 'POST', '/v1/projects', { name });
     const developer = await world.ask(key, 'POST', '/v1/keys', { roles: ['developer'] });
     const sandbox = await world.ask(key, 'POST', '/v1/sandboxes', { name });
     const snapshot = await world.ask(key, 'POST', `/v1/sandboxes/${sandbox.id}/snapshots`, { name });
     const { operations } = await world.ask(key, 'GET', '/v1/operations');
+    const approval = await pendingApproval(made.id, sandbox.id);
     return {
       key,
       owns: {
@@ -104,8 +118,30 @@ describe('tenants', () => {
         project: [project.id, name],
         apiKey: [developer.id],
         operation: [operations[0].id],
+        approval: [approval.id],
       },
     };
+  }
+
+  /** As if a program had asked for something that is held. */
+  async function pendingApproval(organisationId: OrganisationId, sandboxId: SandboxId) {
+    const sandbox = await world.records.findSandbox(sandboxId);
+    if (sandbox === null) throw new Error('it was made');
+    const body = { sizeBytes: 0, sha256: '', text: '', isWhole: true };
+    const at = { method: 'GET', scheme: 'https', host: 'api.example', port: 443, url: '/' } as const;
+    const fresh = {
+      id: newId('approval', chance),
+      organisationId,
+      projectId: sandbox.projectId,
+      sandboxId,
+      digest: 'digest',
+      rule: 'ask 1: api.example',
+      request: { ...at, headers: [], moreHeaders: 0, body },
+      requestedAt: new Date(),
+      expiresAt: new Date(Date.now() + 600_000),
+      askedBy: 'fake/1',
+    };
+    return world.records.approvals.ask(fresh, APPROVAL_LIMITS);
   }
 
   function request(name: RouteName, key: string, id: string, body: object | undefined = BODIES[name]) {
@@ -135,7 +171,7 @@ describe('tenants', () => {
       `/v1/sandboxes/${sandbox[0]}/snapshots`,
       `/v1/snapshots/${snapshot[0]}`,
     ];
-    const lists = ['/v1/operations', '/v1/sandboxes', '/v1/snapshots', '/v1/projects', '/v1/keys'];
+    const lists = ['/v1/approvals', '/v1/operations', '/v1/sandboxes', '/v1/snapshots', '/v1/projects', '/v1/keys'];
     return Promise.all([...paths, ...lists].map((path) => world.ask(a.key, 'GET', path)));
   }
 
@@ -208,9 +244,11 @@ describe('tenants', () => {
   });
 
   it('shows who runs the installation nothing of what is in it', async () => {
+    const all = { roles: ['admin', 'reviewer'] };
+    const { secretKey } = await world.ask(world.operatorKey, 'POST', '/v1/keys', all);
     for (const name of WITH_IDS) {
       for (const theirs of a.owns[kindOf(name)] ?? []) {
-        expect((await request(name, world.operatorKey, theirs)).status, name).toBe(404);
+        expect((await request(name, secretKey, theirs)).status, name).toBe(404);
       }
     }
   });

@@ -1,6 +1,7 @@
 /** The verbs, and what `--help` says beside them. */
 import { Command } from '@commander-js/extra-typings';
 import type { Cli } from './cli.ts';
+import { approvals } from './verbs/approvals.ts';
 import * as archives from './verbs/archives.ts';
 import * as commands from './verbs/commands.ts';
 import { cp } from './verbs/cp.ts';
@@ -52,6 +53,7 @@ export function buildProgram(cli: Cli) {
     ports,
     network,
     egress,
+    approvals,
     schedules,
     logs,
     top,

@@ -3,6 +3,7 @@
  * clients' types are made from it. Each key is the name of the use-case that answers (see `use-cases.ts`).
  */
 import type { ErrorCode } from '@space/core';
+import { APPROVAL_ROUTES } from './approval-routes.ts';
 import { ARCHIVE_ROUTES } from './archive-routes.ts';
 import { OPERATION, START, USE, VM, WAKES } from './error-groups.ts';
 import { FILE_ROUTES } from './file-routes.ts';
@@ -228,6 +229,7 @@ export const ROUTES = {
   ...FILE_ROUTES,
   ...PORT_ROUTES,
   ...NETWORK_ROUTES,
+  ...APPROVAL_ROUTES,
   ...ARCHIVE_ROUTES,
   ...SCHEDULE_ROUTES,
   pauseSandbox: {

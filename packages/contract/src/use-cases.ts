@@ -25,6 +25,8 @@ import type {
 } from '@space/core';
 import type {
   ApiKeyList,
+  ApprovalDetail,
+  ApprovalList,
   AuditList,
   Capabilities,
   CreatedApiKey,
@@ -178,6 +180,10 @@ export interface UseCases {
   getNetwork(caller: Caller, input: Input<'getNetwork'>): Promise<NetworkConstraints>;
   setNetwork(caller: Caller, input: Input<'setNetwork'>): Promise<NetworkConstraints>;
   setPrivateHosts(caller: Caller, input: Input<'setPrivateHosts'>): Promise<NetworkConstraints>;
+  listApprovals(caller: Caller, input: Input<'listApprovals'>): Promise<ApprovalList>;
+  getApproval(caller: Caller, input: Input<'getApproval'>): Promise<ApprovalDetail>;
+  approveRequest(caller: Caller, input: Input<'approveRequest'>): Promise<ApprovalDetail>;
+  denyRequest(caller: Caller, input: Input<'denyRequest'>): Promise<ApprovalDetail>;
   listEgress(caller: Caller, input: Input<'listEgress'>): Promise<EgressList>;
 
   listTemplates(caller: Caller, input: Input<'listTemplates'>): Promise<TemplateList>;

@@ -17,6 +17,7 @@ import {
 import { ActivityLog } from './activity.ts';
 import { Admission } from './admission.ts';
 import { type Identity, identify } from './api-keys.ts';
+import { Approvals } from './approvals.ts';
 import { ArchiveUseCases, checkReach } from './archive-use-cases.ts';
 import { Audit } from './audit.ts';
 import { Nursery } from './birth.ts';
@@ -129,6 +130,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const relief = new Relief(machinery, collector);
   const rolling = new RollingPoints(machinery, collector);
   const regularArchives = new RegularArchives(machinery);
+  const approvals = new Approvals(machinery, gateway);
   const scrubber = new Scrubber(ports);
   const checkpoints = new Checkpoints(machinery);
   const guests = new GuestUseCases(machinery, sandboxes, { calls, checkpoints });
@@ -152,6 +154,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       await ports.records.shares.dropExpired(new Date(ports.clock.now()));
       await purge.round();
       await network.dropOld();
+      await approvals.dropOld();
     },
     checkpoint: () => checkpoints.round(),
     scrub: () => scrubber.round(),
@@ -167,7 +170,9 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       idlePauses.round(all, await sampler.sample(all));
     },
     watchGateway: () => network.round(),
+    followAsks: () => approvals.follow(),
     async lookAtClock() {
+      await approvals.round();
       await setWakes.round();
       await scheduleRuns.round();
     },
@@ -233,6 +238,10 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     getNetwork: ({ principal }) => network.getConstraints(principal.organisationId),
     setNetwork: ({ principal }, input) => network.setConstraints(principal.organisationId, input),
     setPrivateHosts: (_caller, { id, privateHosts }) => network.setConstraints(id, { privateHosts }),
+    listApprovals: (caller, input) => approvals.listApprovals(caller, input),
+    getApproval: (caller, input) => approvals.getApproval(caller, input),
+    approveRequest: (caller, input) => approvals.approveRequest(caller, input),
+    denyRequest: (caller, input) => approvals.denyRequest(caller, input),
     listEgress: async (caller, { id, ...page }) => {
       const { id: sandboxId } = await sandboxes.find(caller, id);
       const { items, next } = await ports.records.egress.list({ ...page, sandboxId });
@@ -280,6 +289,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       scheduleRuns.close();
       scrubber.close();
       regularArchives.close();
+      approvals.close();
       await watch.close();
       // Their operations have ended or were let go of: what is left is tidying up.
       const tidied = [
@@ -287,6 +297,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
         setWakes.settled(),
         scheduleRuns.settled(),
         rolling.settled(),
+        approvals.settled(),
         regularArchives.settled(),
         relief.close(),
         collector.close(),
@@ -302,6 +313,8 @@ interface Duties {
   sample(): Promise<void>;
   /** Tells a gateway that is another one, and takes what it has seen. */
   watchGateway(): Promise<void>;
+  /** Takes what the gateway holds, for as long as it answers. */
+  followAsks(): Promise<void>;
   /** Does what is due. */
   lookAtClock(): Promise<void>;
   /** Looks for marked commands that have ended. */
@@ -335,6 +348,7 @@ class Watch {
     this.#repeated = [
       repeated(SAMPLE_EVERY_MS, () => duties.sample(), 'the sandboxes could not be sampled'),
       repeated(CLOCK_EVERY_MS, () => duties.watchGateway(), 'the gateway could not be looked after'),
+      repeated(CLOCK_EVERY_MS, () => duties.followAsks(), 'the gateway could not be followed'),
       repeated(CLOCK_EVERY_MS, () => duties.lookAtClock(), 'what is due could not be looked up'),
       repeated(ROLL_EVERY_MS, () => duties.checkpoint(), 'a look for commands that have ended failed'),
       repeated(ROLL_EVERY_MS, () => duties.roll(), 'a round of points failed'),

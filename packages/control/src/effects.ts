@@ -123,7 +123,7 @@ export class Effects {
   }
 
   /** A point that nobody asked for now. Throws `NotRunningError`, with nothing begun, when there is nothing to take it of. */
-  unasked(cause: 'rolling' | 'checkpoint', how: HowTaken = { kind: 'memory' }): Effect<RecordedSnapshot> {
+  unasked(cause: 'rolling' | 'checkpoint' | 'approval', how: HowTaken = { kind: 'memory' }): Effect<RecordedSnapshot> {
     return {
       plan: async (seen) => {
         if (seen.settled !== 'running') throw new NotRunningError();

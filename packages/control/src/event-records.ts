@@ -4,6 +4,7 @@
  */
 import type {
   ApiKeyId,
+  ApprovalId,
   ErrorCode,
   Operation,
   OperationId,
@@ -14,6 +15,7 @@ import type {
   ShareId,
   SnapshotId,
 } from '@space/core';
+import type { RecordedApproval } from './approval-records.ts';
 import type { RecordedSkip } from './history-records.ts';
 import type { Archiving, OperationEnd, Outcome, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import type { RecordedShare } from './share-records.ts';
@@ -28,7 +30,11 @@ export type EventKind =
   | `archive.${'made' | 'failed'}`
   | 'operation.ended'
   | 'key.revoked'
-  | `share.${'created' | 'revoked'}`;
+  | `share.${'created' | 'revoked'}`
+  | `approval.${ApprovalNews}`;
+
+/** `released`: what it was used for was never sent, so that it may be used again. */
+export type ApprovalNews = 'requested' | 'approved' | 'used' | 'released' | 'denied' | 'expired' | 'void';
 
 export interface NewEvent {
   readonly kind: EventKind;
@@ -41,6 +47,7 @@ export interface NewEvent {
   readonly operationId: OperationId | null;
   readonly apiKeyId: ApiKeyId | null;
   readonly shareId: ShareId | null;
+  readonly approvalId: ApprovalId | null;
   readonly operation: Operation | null;
   readonly outcome: Outcome | null;
   readonly errorCode: ErrorCode | null;
@@ -75,6 +82,7 @@ const NOTHING = {
   operationId: null,
   apiKeyId: null,
   shareId: null,
+  approvalId: null,
   operation: null,
   outcome: null,
   errorCode: null,
@@ -166,6 +174,16 @@ export function eventOfShare(
   at: Date,
 ): NewEvent {
   return { ...NOTHING, kind, at, projectId, sandboxId, shareId: id };
+}
+
+/** Of a state, the news is that it has come to it. */
+export function eventOfApproval(
+  news: ApprovalNews | 'pending',
+  { id, projectId, sandboxId }: Pick<RecordedApproval, 'id' | 'projectId' | 'sandboxId'>,
+  at: Date,
+): NewEvent {
+  const kind = `approval.${news === 'pending' ? 'requested' : news}` as const;
+  return { ...NOTHING, kind, at, projectId, sandboxId, approvalId: id };
 }
 
 export function eventOfRevocation(organisationId: OrganisationId, apiKeyId: ApiKeyId, at: Date): NewEvent {

@@ -7,6 +7,7 @@
  */
 
 export { createApiKey, type Identity } from './api-keys.ts';
+export * from './approval-records.ts';
 export type * from './audit-records.ts';
 export type * from './call-records.ts';
 export { type Control, createControl } from './control.ts';

@@ -34,6 +34,7 @@ import type {
   SnapshotKind,
   VaultName,
 } from '@space/core';
+import type { ApprovalRecords } from './approval-records.ts';
 import type { Asker, AuditRecords } from './audit-records.ts';
 import type { CallRecords } from './call-records.ts';
 import type { RecordsOfEgress } from './egress-records.ts';
@@ -157,9 +158,17 @@ export interface Arrival {
 
 /**
  * What it was taken for; `rewind`: it holds the state that a rewind left; `rolling`: by the schedule; `checkpoint`: at the end
- * of a command that was marked so; `archive`: for an export, or it came by an import.
+ * of a command that was marked so; `approval`: before a request leaves that a reviewer has approved; `archive`: for an export, or it came by an import.
  */
-export type SnapshotCause = 'snapshot' | 'pause' | 'fork' | 'rewind' | 'rolling' | 'checkpoint' | 'archive';
+export type SnapshotCause =
+  | 'snapshot'
+  | 'pause'
+  | 'fork'
+  | 'rewind'
+  | 'rolling'
+  | 'checkpoint'
+  | 'approval'
+  | 'archive';
 
 export interface RecordedSnapshot {
   readonly id: SnapshotId;
@@ -238,7 +247,7 @@ export interface OperationInput {
   readonly cause?: OperationCause;
 }
 
-export type OperationCause = 'idle' | 'wake_at' | 'schedule' | 'rolling' | 'checkpoint';
+export type OperationCause = 'idle' | 'wake_at' | 'schedule' | 'rolling' | 'checkpoint' | 'approval';
 
 /** `interrupted`: its process died; ended later by what was real. */
 export type Outcome = 'ok' | 'failed' | 'superseded' | 'interrupted';
@@ -381,6 +390,7 @@ export interface Records {
   readonly history: HistoryRecords;
   readonly shares: ShareRecords;
   readonly egress: RecordsOfEgress;
+  readonly approvals: ApprovalRecords;
   /** Of the pool of connections, as it is now. */
   load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   /** Throws `unavailable` when the database does not answer. */

@@ -1,6 +1,8 @@
 /** Records as the contract shows them. */
 import type {
   ApiKey,
+  ApprovalDetail,
+  ApprovalList,
   AuditList,
   EgressList,
   Operation,
@@ -22,6 +24,7 @@ import {
   type PolicyChoice,
   statusOf,
 } from '@space/core';
+import type { RecordedApproval } from './approval-records.ts';
 import type { RecordedAudit } from './audit-records.ts';
 import type { RecordedEgress } from './egress-records.ts';
 import type { RecordedEvent } from './event-records.ts';
@@ -110,6 +113,32 @@ export function viewEgress(recorded: RecordedEgress): EgressList['records'][numb
   return { ...shown, calls: shown.calls ?? null, at: at.toISOString() };
 }
 
+export function viewApproval(recorded: RecordedApproval): ApprovalList['approvals'][number] {
+  const { id, sandboxId: sandbox, generation, state, rule, decidedBy, reason, snapshot } = recorded;
+  const { method, scheme, host, port, url } = recorded.request;
+  const textOf = (at: Date | null) => at?.toISOString() ?? null;
+  return {
+    id,
+    sandbox,
+    generation,
+    state,
+    rule,
+    request: { method, scheme, host, port, url },
+    requestedAt: recorded.requestedAt.toISOString(),
+    expiresAt: recorded.expiresAt.toISOString(),
+    decidedAt: textOf(recorded.decidedAt),
+    decidedBy,
+    reason,
+    endedAt: textOf(recorded.endedAt),
+    snapshot,
+  };
+}
+
+export function viewApprovalDetail(recorded: RecordedApproval): ApprovalDetail {
+  const { headers, moreHeaders, body } = recorded.request;
+  return { ...viewApproval(recorded), headers: [...headers], moreHeaders, body };
+}
+
 export function viewOrganisation({ id, name, limits, operator, createdAt }: RecordedOrganisation): Organisation {
   return { id, name, limits, operator, createdAt: createdAt.toISOString() };
 }
@@ -174,8 +203,8 @@ export function viewAudit(recorded: RecordedAudit): AuditList['records'][number]
 }
 
 export function viewEvent(recorded: RecordedEvent): PlatformEvent {
-  const { cursor, kind, at, sandboxId, snapshotId, apiKeyId, shareId, operationId, operation, outcome, errorCode } =
-    recorded;
+  const { cursor, kind, at, sandboxId, snapshotId, apiKeyId, shareId, approvalId, operationId } = recorded;
+  const { operation, outcome, errorCode } = recorded;
   return {
     type: 'event',
     cursor,
@@ -185,6 +214,7 @@ export function viewEvent(recorded: RecordedEvent): PlatformEvent {
     ...(snapshotId === null ? {} : { snapshotId }),
     ...(apiKeyId === null ? {} : { apiKeyId }),
     ...(shareId === null ? {} : { shareId }),
+    ...(approvalId === null ? {} : { approvalId }),
     ...(operationId === null ? {} : { operationId }),
     ...(operation === null ? {} : { operation }),
     ...(outcome === null ? {} : { state: STATES[outcome] }),

@@ -1,3 +1,4 @@
+import { approvalsSuite } from './approvals-suite.ts';
 import { callsSuite } from './calls-suite.ts';
 import { egressSuite } from './egress-suite.ts';
 import { historySuite } from './history-suite.ts';
@@ -14,3 +15,4 @@ callsSuite('in memory', async () => new MemoryRecords());
 schedulesSuite('in memory', async () => new MemoryRecords());
 egressSuite('in memory', async () => new MemoryRecords());
 sharesSuite('in memory', async () => new MemoryRecords());
+approvalsSuite('in memory', async () => new MemoryRecords());

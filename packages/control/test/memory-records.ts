@@ -19,6 +19,7 @@ import {
   statusOf,
   type Usage,
 } from '@space/core';
+import { voidsApprovals } from '../src/approval-records.ts';
 import type { Asker } from '../src/audit-records.ts';
 import {
   endsPauseFailure,
@@ -43,6 +44,7 @@ import {
   type RecordedSnapshot,
   type Records,
 } from '../src/records.ts';
+import { MemoryApprovals } from './memory-approvals.ts';
 import { MemoryAudit } from './memory-audit.ts';
 import { MemoryCalls } from './memory-calls.ts';
 import { MemoryEgress } from './memory-egress.ts';
@@ -83,6 +85,14 @@ export class MemoryRecords implements Records {
     (event) => this.events.put([event]),
   );
   readonly egress = new MemoryEgress(() => this.#turn());
+  readonly approvals = new MemoryApprovals(
+    () => this.#turn(),
+    (id) => {
+      const sandbox = this.#sandboxes.get(id);
+      return sandbox === undefined || sandbox.settled === 'deleted' ? null : sandbox.generation;
+    },
+    (event) => this.events.put([event]),
+  );
   readonly calls = new MemoryCalls(() => this.#turn());
   readonly audit = new MemoryAudit(
     () => this.#turn(),
@@ -229,6 +239,7 @@ export class MemoryRecords implements Records {
     }
     const taken = end.points.filter(({ id }) => this.#snapshots.get(id)?.state === 'taking');
     this.events.put(eventsOfEnd(now, end, taken));
+    if (voidsApprovals(now, after)) this.approvals.voidOf(after.id, end.at);
     this.#endJournal(end);
     for (const point of end.points) this.#snapshots.set(point.id, point);
     for (const id of end.dropped) this.#drop(id, end.at);
@@ -308,8 +319,10 @@ export class MemoryRecords implements Records {
     const now = this.#sandboxes.get(seen.id);
     if (now?.epoch !== seen.epoch || now.operation !== null || now.settled !== seen.settled) return false;
     const over = settled === 'running' ? {} : { pauseFailure: null };
-    this.#sandboxes.set(now.id, { ...now, settled, ...changes, ...over, updatedAt: at });
+    const after = { ...now, settled, ...changes, ...over, updatedAt: at };
+    this.#sandboxes.set(now.id, after);
     this.events.put(eventsOfSettling(now, settled, at));
+    if (voidsApprovals(now, after)) this.approvals.voidOf(now.id, at);
     return true;
   }
 

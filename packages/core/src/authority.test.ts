@@ -20,7 +20,14 @@ const NAMES = Object.keys(ACTIONS) as Action[];
 
 const principal = (changes: Partial<Principal> = {}): Principal => {
   const apiKeyId = 'key_x' as ApiKeyId;
-  return { apiKeyId, organisationId: OURS, operator: false, onlyProject: null, roles: ['admin'], ...changes };
+  return {
+    apiKeyId,
+    organisationId: OURS,
+    operator: false,
+    onlyProject: null,
+    roles: ['admin', 'reviewer'],
+    ...changes,
+  };
 };
 
 const resourceFor = (action: Action, organisationId = OURS, projectId = ONE): Resource => {
@@ -87,6 +94,7 @@ describe('authorise', () => {
     expect(having('sandbox.use')).toEqual(['admin', 'developer']);
     expect(having('key.manage')).toEqual(['admin']);
     expect(having('organisation.manage')).toEqual(['admin']);
+    expect(having('approval.decide')).toEqual(['reviewer']);
     expect(having('project.manage')).toEqual(['admin']);
     expect(having('audit.read')).toEqual(['admin', 'auditor']);
     expect(having('sandbox.read')).toEqual(['admin', 'developer', 'viewer', 'reviewer']);

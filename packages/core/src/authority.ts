@@ -40,6 +40,8 @@ export const ACTIONS = {
   'schedule.manage': 'project',
   'archive.export': 'project',
   'archive.import': 'project',
+  'approval.read': 'project',
+  'approval.decide': 'project',
   'snapshot.read': 'project',
   'snapshot.take': 'project',
   'snapshot.change': 'project',
@@ -65,6 +67,7 @@ export interface Principal {
 }
 
 const READS = [
+  'approval.read',
   'platform.read',
   'project.read',
   'limit.read',
@@ -77,9 +80,12 @@ const READS = [
   'snapshot.read',
 ] as const;
 
+/** An admin may do whatever may be done, but for this: who decides is somebody else than who owns and who runs. */
+const REVIEWERS_OWN: readonly Action[] = ['approval.decide'];
+
 /** Sandboxes hold a tenant's content, so who only audits or holds keys sees none of it. */
 export const ROLE_ACTIONS: Readonly<Record<Role, readonly Action[]>> = {
-  admin: Object.keys(ACTIONS) as Action[],
+  admin: (Object.keys(ACTIONS) as Action[]).filter((action) => !REVIEWERS_OWN.includes(action)),
   developer: [
     ...READS,
     'sandbox.create',
@@ -96,7 +102,7 @@ export const ROLE_ACTIONS: Readonly<Record<Role, readonly Action[]>> = {
     'snapshot.delete',
   ],
   viewer: READS,
-  reviewer: READS,
+  reviewer: [...READS, ...REVIEWERS_OWN],
   auditor: [
     'platform.read',
     'project.read',

@@ -385,6 +385,24 @@ export const ERRORS = {
     title: 'What the sandbox may reach did not answer as it should',
     nextStep: 'The message says what failed: its name, its address, its certificate, or the connection.',
   },
+  approval_pending: {
+    status: 503,
+    retry: 'later',
+    title: 'A reviewer has to approve that request first, and none has decided yet',
+    nextStep: 'Nothing was sent. Send the same request again: it goes through once it is approved.',
+  },
+  approval_denied: {
+    status: 403,
+    retry: 'never',
+    title: 'A reviewer has to approve that request, and it was not approved',
+    nextStep: 'Nothing was sent. Do without it, or ask a reviewer of the organisation.',
+  },
+  approval_ended: {
+    status: 409,
+    retry: 'never',
+    title: 'The approval does not wait for a decision any more',
+    nextStep: 'Get it (GET /v1/approvals/{id}); its state says what became of it.',
+  },
   network_too_wide: {
     status: 403,
     retry: 'never',

@@ -23,6 +23,7 @@ const PREFIXES = {
   run: 'run',
   share: 'shr',
   egress: 'egr',
+  approval: 'apr',
 } as const;
 
 export type IdKind = keyof typeof PREFIXES;
@@ -41,6 +42,7 @@ export type AuditId = Id<'audit'>;
 export type ProjectId = Id<'project'>;
 export type ShareId = Id<'share'>;
 export type EgressId = Id<'egress'>;
+export type ApprovalId = Id<'approval'>;
 
 /** The name of a vault, e.g. `default`: lower-case letters, digits and dashes. */
 export type VaultName = string & { readonly __kind: 'vault' };

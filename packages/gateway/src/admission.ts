@@ -3,7 +3,8 @@
  * may refuse it. What comes out is what is sent.
  */
 import type { Transform } from 'node:stream';
-import type { EgressRequest } from '@space/core';
+import { type ApprovalId, type EgressRequest, mustBeAsked } from '@space/core';
+import { askFirst } from './ask-stage.ts';
 import { lookInto } from './look-into.ts';
 import type { Passage } from './passage.ts';
 import { refused } from './refusal.ts';
@@ -45,16 +46,20 @@ export interface Admitted {
   readonly headers: readonly Header[];
   /** That let it through. */
   readonly rule: string;
+  /** By which a reviewer let it through: nothing leaves but these headers and the body, and no trailers. */
+  readonly approvalId: ApprovalId | null;
   /** What the guest gets to see of the answer. */
   readonly answer: (head: AnswerHead) => GivenAnswer;
 }
 
-/** Throws `egress_refused`. Rules may change while a stage waits, so what waits stands before what judges, or is judged again. */
+/** Throws `egress_refused`, `approval_pending` and `approval_denied`. Rules may change while a stage waits, so what waits stands before what judges, or is judged again. */
 export async function admit(passage: Passage, asked: AskedRequest): Promise<Admitted> {
   if (passage.failure !== null) throw passage.failure;
   asked.request = await lookInto(passage, asked);
   const decision = passage.judgeRequest(asked.request);
-  if (!decision.allowed) throw refused(decision);
-  const { request, url, headers } = asked;
-  return { request, url, headers, rule: decision.rule, answer: (head) => ({ ...head, through: null }) };
+  const approved = mustBeAsked(decision) ? await askFirst(passage, asked, decision.rule) : null;
+  if (!decision.allowed && approved === null) throw refused(decision);
+  const { request, url } = asked;
+  const { approvalId = null, headers = asked.headers } = approved ?? {};
+  return { request, url, headers, rule: decision.rule, approvalId, answer: (head) => ({ ...head, through: null }) };
 }

@@ -13,6 +13,7 @@ import { Authorities } from './authorities.ts';
 import { type CarryTools, carry } from './carry.ts';
 import { trustedContext } from './dial.ts';
 import { GuestStream } from './guest-stream.ts';
+import { HeldAskRoom } from './held-asks.ts';
 import { Http1Front } from './http1.ts';
 import { LookedInto } from './look-into.ts';
 import { OpenConnections } from './open-connections.ts';
@@ -25,6 +26,8 @@ import { createResolve, type Resolve } from './resolver.ts';
 /** A connection that carries nothing for so long is closed. */
 const IDLE_MS = 60 * 60 * 1000;
 const LOOK_FOR_IDLE_MS = 60_000;
+/** Less than programs commonly wait for an answer. */
+const HOLD_MS = 30_000;
 
 export interface GatewayOptions {
   /** Its own, for the keys of authorities. */
@@ -33,6 +36,8 @@ export interface GatewayOptions {
   readonly upstreamAuthorities?: readonly string[];
   /** Addresses of DNS servers; left out: as the machine is configured. */
   readonly dnsServers?: readonly string[];
+  /** How long a request is held for a reviewer before the program is told to ask again; default 30 s. */
+  readonly holdMs?: number;
   /** How names are resolved, for tests. */
   readonly resolve?: Resolve;
   /** The machine's own addresses, for tests. */
@@ -52,6 +57,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const open = new OpenConnections();
   const recorder = new Recorder();
   const lookedInto = new LookedInto();
+  const asks = new HeldAskRoom(instance, options.holdMs ?? HOLD_MS);
   const authorities = new Authorities(folder);
   const http1 = new Http1Front();
   let tools: CarryTools | null = null;
@@ -72,6 +78,8 @@ export function createGateway(options: GatewayOptions): Gateway {
     takeRecords: async (behind) => {
       return { instance, ...recorder.take(behind?.instance === instance ? behind.next : 0) };
     },
+    takeAsks: (behind, signal) => asks.asks(behind, signal),
+    answerAsk: async (answer) => asks.answer(answer),
     async carry(connection: EgressConnection, connected: PortConnection, signal: AbortSignal): Promise<void> {
       const host = normaliseHost(connection.host);
       if (host === null || connection.port < 1 || connection.port > 65_535) {
@@ -87,6 +95,7 @@ export function createGateway(options: GatewayOptions): Gateway {
         rules: () => rules.get(connection.sandboxId) ?? null,
         record: (record) => recorder.add(record),
         lookedInto,
+        asks,
       });
       tools ??= { authorities, http1, resolve, classify, trusted: trustedContext(upstreamAuthorities) };
       await carryOpen(open, passage, tools);

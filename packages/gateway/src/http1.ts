@@ -158,7 +158,7 @@ function forward(forwarding: Forwarding): void {
     maxHeaderSize: MAX_HEAD_BYTES,
     timeout: RESPONSE_WITHIN_MS,
   });
-  const account = passage.beginRequest(admitted.request, admitted.rule, () => {
+  const account = passage.beginRequest(admitted.request, admitted, () => {
     outgoing.destroy(new AppError('egress_refused', 'The rules have changed.'));
     passage.guest.destroy();
   });
@@ -203,7 +203,9 @@ function forward(forwarding: Forwarding): void {
   sent.on('data', (bytes: Buffer) => {
     account.sentBytes += bytes.length;
   });
-  sent.on('end', () => orDestroy(outgoing, () => outgoing.addTrailers(pairedTrailers(incoming))));
+  if (admitted.approvalId === null) {
+    sent.on('end', () => orDestroy(outgoing, () => outgoing.addTrailers(pairedTrailers(incoming))));
+  }
   pipeline(sent, outgoing, (error) => {
     if (error) outgoing.destroy();
   });
@@ -213,9 +215,10 @@ function forward(forwarding: Forwarding): void {
 function headersOf({ admitted, head, body, upgraded }: Forwarding): string[] {
   const headers = admitted.headers.filter(([name]) => !body.wasRead || name.toLowerCase() !== 'expect');
   const has = (wanted: string) => headers.some(([name]) => name.toLowerCase() === wanted);
-  const framing: Header[] = head.isChunked ? [['Transfer-Encoding', 'chunked']] : [];
+  const isChunked = head.isChunked && admitted.approvalId === null;
+  const framing: Header[] = isChunked ? [['Transfer-Encoding', 'chunked']] : [];
   if (upgraded !== null) framing.push(['Connection', 'Upgrade']);
-  else if (!has('content-length') && !head.isChunked && !['GET', 'HEAD'].includes(head.request.method)) {
+  else if (!has('content-length') && !isChunked && !['GET', 'HEAD'].includes(head.request.method)) {
     framing.push(['Content-Length', '0']);
   }
   return [...headers, ...framing].flat();

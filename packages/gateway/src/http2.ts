@@ -86,7 +86,7 @@ async function answer(asked: Asked): Promise<void> {
     if (near.destroyed) throw new AppError('egress_failed', 'The program did not wait for the answer.');
     // Not with CANCEL, which can be held back here until something else is sent.
     const cut = () => near.destroy(new AppError('egress_refused', 'The rules have changed.'));
-    account = passage.beginRequest(admitted.request, admitted.rule, cut);
+    account = passage.beginRequest(admitted.request, admitted, cut);
     const session = await far.open();
     if (near.destroyed) return account.end('failed');
     exchange({ ...asked, admitted, body, trailers }, session, account);
@@ -136,7 +136,7 @@ function exchange(exchanged: Exchange, session: ClientHttp2Session, account: Acc
     });
   });
   if (!isWhole) {
-    sendTrailers(trailers, stream);
+    sendTrailers(admitted.approvalId === null ? trailers : () => ({}), stream);
     const sent = body.stream();
     sent.on('data', (bytes: Buffer) => {
       account.sentBytes += bytes.length;

@@ -19,9 +19,13 @@ import {
   type EgressRequest,
   type EgressRules,
   type EgressTarget,
+  type ErrorCode,
+  mustBeAsked,
   type OrganisationId,
 } from '@space/core';
+import type { Admitted } from './admission.ts';
 import type { GuestStream } from './guest-stream.ts';
+import type { HeldAskRoom } from './held-asks.ts';
 import type { LookedInto } from './look-into.ts';
 import type { OpenConnection } from './open-connections.ts';
 import type { NewRecord } from './recorder.ts';
@@ -41,6 +45,8 @@ export interface PassageOptions {
   readonly rules: () => LoadedRules | null;
   readonly record: (record: NewRecord) => void;
   readonly lookedInto: LookedInto;
+  /** Where requests wait for a reviewer. */
+  readonly asks: HeldAskRoom;
 }
 
 /** What is written down of a request. */
@@ -65,6 +71,11 @@ const NO_RULES = {
   reason: 'The gateway has no rules for this sandbox yet; nothing leaves without.',
   ask: 'owner',
 } as const satisfies EgressDecision;
+const OUTCOME_OF: Partial<Record<ErrorCode, EgressOutcome>> = {
+  egress_refused: 'refused',
+  approval_denied: 'refused',
+  approval_pending: 'held',
+};
 const MAX_RECORDED_PATH = 500;
 const MAX_RECORDED_METHOD = 32;
 
@@ -96,6 +107,10 @@ export class Passage implements OpenConnection {
 
   get lookedInto() {
     return this.#options.lookedInto;
+  }
+
+  get asks(): HeldAskRoom {
+    return this.#options.asks;
   }
 
   get activeAtMs(): number {
@@ -131,8 +146,14 @@ export class Passage implements OpenConnection {
   }
 
   /** A request that is let through, until its account is ended. `cut` ends it when new rules do not let it be. */
-  beginRequest(request: EgressRequest, rule: string, cut: () => void): Account {
-    return this.#begin({ judge: (rules) => decideRequest(rules, request), cut }, rule, request);
+  beginRequest(request: EgressRequest, admitted: Pick<Admitted, 'rule' | 'approvalId'>, cut: () => void): Account {
+    const { rule, approvalId } = admitted;
+    const judge = (rules: EgressRules): EgressDecision => {
+      const decision = decideRequest(rules, request);
+      // It was asked for, and approved.
+      return approvalId !== null && mustBeAsked(decision) ? { allowed: true, rule } : decision;
+    };
+    return this.#begin({ judge, cut }, rule, request);
   }
 
   beginOpaque(protocol: 'tls' | 'tcp', rule: string): Account {
@@ -144,7 +165,7 @@ export class Passage implements OpenConnection {
   recordFailure(thrown: unknown, request: Recorded | null = null): void {
     const { code, facts } = asAppError(thrown);
     const rule = typeof facts['rule'] === 'string' ? facts['rule'] : null;
-    const outcome = code === 'egress_refused' ? 'refused' : 'failed';
+    const outcome = OUTCOME_OF[code] ?? 'failed';
     this.#record({ protocol: request === null ? 'tcp' : 'http', request, rule, outcome, sinceMs: performance.now() });
   }
 

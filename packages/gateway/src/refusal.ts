@@ -1,5 +1,5 @@
 /** What a program in a sandbox is told when something does not leave: which rule, why, and whom to ask. */
-import { AppError, type AskWhom, asAppError, type EgressDecision } from '@space/core';
+import { AppError, type AskWhom, asAppError, type EgressDecision, TICKET_HEADER } from '@space/core';
 
 type Denied = Extract<EgressDecision, { allowed: false }>;
 
@@ -25,6 +25,9 @@ export function mismatch(detail: string): AppError {
   });
 }
 
+/** A held request that is sent again is held again, so it may come soon. */
+const RETRY_AFTER_SECONDS = 5;
+
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -44,6 +47,8 @@ export function answerOf(thrown: unknown, accept: string | undefined): Answer {
       'content-type': isJson ? 'application/problem+json' : 'text/plain; charset=utf-8',
       'content-length': `${Buffer.byteLength(body)}`,
       'x-space-egress': code,
+      ...(typeof facts['approval'] === 'string' ? { [TICKET_HEADER]: facts['approval'] } : {}),
+      ...(code === 'approval_pending' ? { 'retry-after': `${RETRY_AFTER_SECONDS}` } : {}),
     },
     body,
   };

@@ -140,6 +140,10 @@ export const ANSWERS: Answers = {
   getNetwork: async ({ useCases, caller, input }) => ({ body: await useCases.getNetwork(caller, input) }),
   setNetwork: async ({ useCases, caller, input }) => ({ body: await useCases.setNetwork(caller, input) }),
   setPrivateHosts: async ({ useCases, caller, input }) => ({ body: await useCases.setPrivateHosts(caller, input) }),
+  listApprovals: async ({ useCases, caller, input }) => ({ body: await useCases.listApprovals(caller, input) }),
+  getApproval: async ({ useCases, caller, input }) => ({ body: await useCases.getApproval(caller, input) }),
+  approveRequest: async ({ useCases, caller, input }) => ({ body: await useCases.approveRequest(caller, input) }),
+  denyRequest: async ({ useCases, caller, input }) => ({ body: await useCases.denyRequest(caller, input) }),
   listEgress: async ({ useCases, caller, input }) => ({ body: await useCases.listEgress(caller, input) }),
 
   listTemplates: async ({ useCases, caller, input }) => ({ body: await useCases.listTemplates(caller, input) }),

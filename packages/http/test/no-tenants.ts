@@ -20,6 +20,18 @@ export class NoTenants {
   setPrivateHosts(): Promise<never> {
     return refuse();
   }
+  listApprovals(): Promise<never> {
+    return refuse();
+  }
+  getApproval(): Promise<never> {
+    return refuse();
+  }
+  approveRequest(): Promise<never> {
+    return refuse();
+  }
+  denyRequest(): Promise<never> {
+    return refuse();
+  }
   listEgress(): Promise<never> {
     return refuse();
   }

@@ -10,6 +10,8 @@ const GATEWAY_CALLS = {
   dropRules: 'read',
   trust: 'read',
   takeRecords: 'read',
+  takeAsks: 'abortable',
+  answerAsk: 'read',
 } as const satisfies { readonly [K in keyof GatewayPort]: KindOf<GatewayPort[K]> } & Calls;
 
 interface ServeGatewayOptions {

@@ -10,6 +10,17 @@
  * const [left, right] = await sandbox.fork(2);
  * ```
  */
+export {
+  type Approval,
+  type ApprovalDetail,
+  type ApprovalState,
+  approve,
+  type DecideOptions,
+  deny,
+  getApproval,
+  type ListApprovalsOptions,
+  listApprovals,
+} from './approvals.ts';
 export { type RetryAdvice, SpaceError, type SpaceErrorCode } from './errors.ts';
 export {
   type AttachOptions,

@@ -14,10 +14,10 @@
  * permissions) and a little shell (see `fake-shell.ts` of the test kit); any other program is one that the test hands in.
  * Its memory is not captured: after a rewind, a fork or a resume, files are as they were, and no process runs.
  */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { createApiKey, createControl } from '@space/control';
 import { MemoryRecords } from '@space/control/testing';
-import type { SandboxId } from '@space/core';
+import { canonicalRequest, type HeldAsk, newId, type SandboxId, shownRequest } from '@space/core';
 import { createHttpServer, createLogger, listen } from '@space/http';
 import {
   FakeGateway,
@@ -35,11 +35,21 @@ export interface TestPlatformOptions {
   readonly programs?: FakePrograms;
 }
 
+export interface TestRequest {
+  readonly method?: string;
+  /** Default: `https://api.example/`. */
+  readonly url?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
 export interface TestPlatform extends AsyncDisposable {
   /** For any call of the SDK: `Sandbox.create({ ...platform.connection, name: 'one' })`. */
   readonly connection: { readonly baseUrl: string; readonly apiKey: string };
   /** Ends the microVM of a sandbox as a crash does. */
   crash(sandboxId: string): void;
+  /** A program in it sends a request that a rule holds; settles when it was decided, or refused by itself. */
+  holdRequest(sandboxId: string, request?: TestRequest): Promise<'let_go' | 'refused'>;
   close(): Promise<void>;
 }
 
@@ -55,7 +65,8 @@ export async function createTestPlatform({ programs }: TestPlatformOptions = {})
     clock: realClock(),
     chance: { bytes: (count: number) => randomBytes(count) },
   };
-  const control = createControl({ ...ports, logger: SILENT }, new FakeGateway());
+  const gateway = new FakeGateway();
+  const control = createControl({ ...ports, logger: SILENT }, gateway);
   await control.start();
   const breaches: string[] = [];
   const http = createHttpServer({
@@ -77,7 +88,37 @@ export async function createTestPlatform({ programs }: TestPlatformOptions = {})
   return {
     connection: { baseUrl, apiKey },
     crash: (sandboxId) => node.crash(sandboxId as SandboxId),
+    async holdRequest(sandboxId, request = {}) {
+      const { kind } = await gateway.holdToEnd(askOf(sandboxId as SandboxId, request));
+      return kind === 'let_go' ? 'let_go' : 'refused';
+    },
     close,
     [Symbol.asyncDispose]: close,
+  };
+}
+
+/** As the gateway tells of one. */
+function askOf(sandboxId: SandboxId, { method = 'GET', url, headers = {}, body = '' }: TestRequest): HeldAsk {
+  const { protocol, hostname: host, port, pathname, search } = new URL(url ?? 'https://api.example/');
+  const secure = protocol === 'https:';
+  const request = {
+    secure,
+    host,
+    port: port === '' ? (secure ? 443 : 80) : Number(port),
+    method,
+    url: pathname + search,
+    headers: Object.entries(headers),
+    body: Buffer.from(body),
+  };
+  const digestOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
+  return {
+    id: randomBytes(8).toString('hex'),
+    sandboxId,
+    lifeId: newId('life', { bytes: (count) => randomBytes(count) }),
+    rule: `ask 1: ${host}`,
+    digest: digestOf(canonicalRequest(request)),
+    ticket: null,
+    request: shownRequest(request, digestOf(request.body)),
+    heldUntil: new Date(Date.now() + 30_000).toISOString(),
   };
 }

@@ -8,6 +8,7 @@ import type { EventRecords, EventsRequest, NewEvent, RecordedEvent } from '@spac
 import {
   type ApiKeyId,
   AppError,
+  type ApprovalId,
   type OperationId,
   type OrganisationId,
   type ProjectId,
@@ -87,6 +88,7 @@ export async function appendEvents(tx: Kysely<Tables>, events: readonly NewEvent
     operation_id: event.operationId,
     api_key_id: event.apiKeyId,
     share_id: event.shareId,
+    approval_id: event.approvalId,
     operation: event.operation,
     outcome: event.outcome,
     error_code: event.errorCode,
@@ -116,6 +118,7 @@ function eventOf(row: Selectable<Tables['events']>): RecordedEvent {
     operationId: row.operation_id as OperationId | null,
     apiKeyId: row.api_key_id as ApiKeyId | null,
     shareId: row.share_id as ShareId | null,
+    approvalId: row.approval_id as ApprovalId | null,
     operation: row.operation,
     outcome: row.outcome,
     errorCode: row.error_code,

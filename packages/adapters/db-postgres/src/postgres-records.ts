@@ -1,5 +1,6 @@
 /** The records port in PostgreSQL. Each method is one transaction; each compare-and-set is one `update … where`. */
 import {
+  type ApprovalRecords,
   type AuditRecords,
   type CallRecords,
   countsAsKept,
@@ -26,6 +27,7 @@ import {
   type ScheduleRecords,
   type ShareRecords,
   type TenantRecords,
+  voidsApprovals,
 } from '@space/control';
 import {
   AppError,
@@ -44,6 +46,7 @@ import { type ExpressionBuilder, type Kysely, sql, type Transaction } from 'kyse
 import type { Database } from './database.ts';
 import { translated } from './errors.ts';
 import { newestFirst } from './pages.ts';
+import { PostgresApprovals, voidApprovals } from './postgres-approvals.ts';
 import { PostgresAudit, recordBegun } from './postgres-audit.ts';
 import { PostgresCalls } from './postgres-calls.ts';
 import { PostgresEgress } from './postgres-egress.ts';
@@ -69,6 +72,7 @@ class PostgresRecords implements Records {
   readonly history: HistoryRecords;
   readonly shares: ShareRecords;
   readonly egress: RecordsOfEgress;
+  readonly approvals: ApprovalRecords;
   readonly #db: Kysely<Tables>;
   readonly #load: Database['load'];
 
@@ -83,6 +87,7 @@ class PostgresRecords implements Records {
     this.history = new PostgresHistory(db);
     this.shares = new PostgresShares(db);
     this.egress = new PostgresEgress(db);
+    this.approvals = new PostgresApprovals(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
@@ -239,6 +244,7 @@ class PostgresRecords implements Records {
         await tx.deleteFrom('schedules').where('sandbox_id', '=', row.id).execute();
         await tx.deleteFrom('shares').where('sandbox_id', '=', row.id).execute();
       }
+      if (voidsApprovals(before, row)) await voidApprovals(tx, end.sandboxId, end.at);
       await doomSnapshots(tx, end.doomed, end);
       // Read again: what was dropped may have been its head.
       return sandboxOf(await tx.selectFrom('sandboxes').selectAll().where('id', '=', row.id).executeTakeFirstOrThrow());
@@ -349,10 +355,12 @@ class PostgresRecords implements Records {
         .where('epoch', '=', seen.epoch)
         .where('settled', '=', seen.settled)
         .where('operation', 'is', null)
-        .returning('id')
+        .returning(['generation', 'settled'])
         .executeTakeFirst();
-      if (row !== undefined) await appendEvents(tx, eventsOfSettling(seen, settled, at));
-      return row !== undefined;
+      if (row === undefined) return false;
+      await appendEvents(tx, eventsOfSettling(seen, settled, at));
+      if (voidsApprovals(seen, row)) await voidApprovals(tx, seen.id, at);
+      return true;
     });
   }
 

@@ -1,4 +1,5 @@
 import {
+  approvalsSuite,
   callsSuite,
   egressSuite,
   historySuite,
@@ -32,7 +33,7 @@ afterAll(async () => {
 }, 60_000);
 
 const open = async () => {
-  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress`.execute(
+  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress, approvals`.execute(
     database.db,
   );
   await sql`update event_floor set tx = 0, number = 0`.execute(database.db);
@@ -49,3 +50,4 @@ schedulesSuite('in PostgreSQL', open);
 historySuite('in PostgreSQL', open);
 sharesSuite('in PostgreSQL', open);
 egressSuite('in PostgreSQL', open);
+approvalsSuite('in PostgreSQL', open);

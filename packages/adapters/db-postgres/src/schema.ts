@@ -11,11 +11,13 @@ import type {
   RecordedSnapshot,
   RunOutcome,
   ScheduledCommand,
+  SnapshotBefore,
   SnapshotTimings,
   StartTimings,
 } from '@space/control';
 import type {
   Action,
+  ApprovalState,
   CatchUp,
   Changed,
   ErrorCode,
@@ -27,6 +29,7 @@ import type {
   ProcessEnd,
   Role,
   Settled,
+  ShownRequest,
   Size,
 } from '@space/core';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
@@ -193,6 +196,7 @@ interface EventTable {
   operation_id: string | null;
   api_key_id: string | null;
   share_id: string | null;
+  approval_id: string | null;
   operation: Operation | null;
   outcome: Outcome | null;
   error_code: ErrorCode | null;
@@ -246,6 +250,26 @@ interface ShareTable {
   expires_at: Date;
 }
 
+interface ApprovalTable {
+  id: string;
+  organisation_id: string;
+  project_id: string;
+  sandbox_id: string;
+  generation: number;
+  digest: string;
+  rule: string;
+  request: ColumnType<ShownRequest, string, never>;
+  state: ApprovalState;
+  requested_at: Date;
+  expires_at: Date;
+  decided_by: Generated<string | null>;
+  decided_at: Generated<Date | null>;
+  reason: Generated<string | null>;
+  ended_at: Generated<Date | null>;
+  used_for: Generated<string | null>;
+  snapshot: ColumnType<SnapshotBefore | null, string | null | undefined, string | null>;
+}
+
 export interface Tables {
   sandboxes: SandboxTable;
   snapshots: SnapshotTable;
@@ -262,6 +286,7 @@ export interface Tables {
   schedule_runs: ScheduleRunTable;
   shares: ShareTable;
   egress: EgressTable;
+  approvals: ApprovalTable;
 }
 
 export type SandboxRow = Selectable<SandboxTable>;
@@ -700,6 +725,42 @@ export const MIGRATIONS: Record<string, Migration> = {
       await sql`update organisations set network = '{"ask": []}'::jsonb || network`.execute(db);
       const widest = '{"preset": "internet", "allow": [], "ask": [], "deny": [], "readOnly": [], "privateHosts": []}';
       await sql`alter table organisations alter column network set default ${sql.lit(widest)}`.execute(db);
+    },
+  },
+  '0028_approvals': {
+    async up(db) {
+      await sql`
+        create table approvals (
+          id text collate "C" primary key,
+          organisation_id text not null,
+          project_id text not null references projects (id),
+          sandbox_id text not null references sandboxes (id),
+          generation bigint not null,
+          digest text not null,
+          rule text not null,
+          request jsonb not null,
+          state text not null check (state in ('pending', 'approved', 'used', 'denied', 'expired', 'void')),
+          requested_at timestamptz(3) not null,
+          expires_at timestamptz(3) not null,
+          decided_by text,
+          decided_at timestamptz(3),
+          reason text,
+          ended_at timestamptz(3),
+          used_for text,
+          snapshot jsonb,
+          check ((decided_by is null) = (decided_at is null)),
+          check ((state = 'used') = (used_for is not null)),
+          check (state not in ('approved', 'used', 'denied') or decided_by is not null)
+        )`.execute(db);
+      // Of one request, at most one waits or may be used.
+      await sql`
+        create unique index approvals_open on approvals (sandbox_id, generation, digest)
+        where state in ('pending', 'approved')`.execute(db);
+      await sql`create index approvals_project on approvals (project_id, requested_at desc, id desc)`.execute(db);
+      await sql`create index approvals_sandbox on approvals (sandbox_id, digest)`.execute(db);
+      await sql`create index approvals_pending on approvals (organisation_id) where state = 'pending'`.execute(db);
+      await sql`create index approvals_expiry on approvals (expires_at)`.execute(db);
+      await sql`alter table events add column approval_id text`.execute(db);
     },
   },
 };

@@ -2,7 +2,7 @@
 import { OPERATIONS } from '@space/core';
 import { z } from 'zod';
 import { PROBLEM_CODES } from '../problem-codes.ts';
-import { apiKeyId, operationId, sandboxId, shareId, snapshotId, timestamp } from './fields.ts';
+import { apiKeyId, approvalId, operationId, sandboxId, shareId, snapshotId, timestamp } from './fields.ts';
 import { operationState } from './operation.ts';
 import { errorEvent } from './problem.ts';
 
@@ -52,12 +52,20 @@ export const platformEvent = z
         'key.revoked',
         'share.created',
         'share.revoked',
+        'approval.requested',
+        'approval.approved',
+        'approval.used',
+        'approval.released',
+        'approval.denied',
+        'approval.expired',
+        'approval.void',
       ]),
       at: timestamp,
       sandboxId: of(sandboxId),
       snapshotId: of(snapshotId),
       apiKeyId: of(apiKeyId),
       shareId: of(shareId),
+      approvalId: of(approvalId),
       operationId: of(operationId),
       operation: of(z.enum(OPERATIONS)),
       state: of(operationState),

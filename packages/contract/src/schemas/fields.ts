@@ -64,6 +64,9 @@ export const scheduleId = idOf('schedule', 'sch').meta({ description: 'Id of a s
 export const runId = idOf('run', 'run').meta({ description: 'Id of a run of a schedule.' });
 export const auditId = idOf('audit', 'aud').meta({ description: 'Id of a record of the audit.' });
 export const shareId = idOf('share', 'shr').meta({ description: 'Id of a share; not its token.' });
+export const approvalId = idOf('approval', 'apr').meta({
+  description: 'Id of an approval; also the ticket that a program in the sandbox is given.',
+});
 export const apiKeyId = idOf('apiKey', 'key').meta({ description: 'Id of an API key; not the key itself.' });
 
 /** Starts with a letter and has no underscore, so that no name looks like an id. */

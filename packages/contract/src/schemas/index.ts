@@ -1,4 +1,5 @@
 /** All schemas of the wire. */
+export * from './approval.ts';
 export * from './archive.ts';
 export * from './audit.ts';
 export * from './event.ts';

@@ -23,7 +23,7 @@ export const snapshot = z
     sandboxId: sandboxId.meta({ description: 'The sandbox whose point it is; a named snapshot may outlive it.' }),
     name: name.nullable().meta({ description: 'A named snapshot belongs to the project and outlives its sandbox.' }),
     note: z.string().nullable(),
-    cause: z.enum(['snapshot', 'pause', 'rewind', 'fork', 'rolling', 'checkpoint', 'archive']).meta({
+    cause: z.enum(['snapshot', 'pause', 'rewind', 'fork', 'rolling', 'checkpoint', 'approval', 'archive']).meta({
       description:
         'What it was taken for; `rewind`: it holds the state that a rewind left; `rolling`: by the schedule; ' +
         '`checkpoint`: at the end of a command that was marked so; `archive`: for an export, or it came by an import.',

@@ -2,8 +2,10 @@
  * The gateway port, as control sees it: what each sandbox may reach, and what was seen of what it did. A gateway starts with
  * no rules, and no rules mean no traffic; `instance` tells when it is another one and has to be told again.
  */
+
+import type { ShownRequest } from '../approvals/shown-request.ts';
 import type { NetworkConstraints, NetworkPolicy } from '../egress/network-policy.ts';
-import type { LifeId, OrganisationId, SandboxId } from '../ids.ts';
+import type { ApprovalId, LifeId, OrganisationId, SandboxId } from '../ids.ts';
 
 export interface GatewayPort {
   health(): Promise<GatewayHealth>;
@@ -15,6 +17,12 @@ export interface GatewayPort {
   trust(organisationId: OrganisationId): Promise<{ readonly certificatePem: string }>;
   /** What was seen behind an earlier answer of this gateway, which is forgotten: whoever asks for more has kept it. */
   takeRecords(behind: EgressPosition | null): Promise<EgressRecords>;
+  /**
+   * Requests that are held, in order: those behind an earlier answer of this gateway, or all. When there is none it waits for
+   * one, some seconds. Those that wait stay until they are answered, or until nobody waits for them any more.
+   */
+  takeAsks(behind: EgressPosition | null, signal: AbortSignal): Promise<HeldAsks>;
+  answerAsk(answer: AskAnswer): Promise<AskFate>;
 }
 
 export interface GatewayHealth {
@@ -37,12 +45,46 @@ export interface EgressPosition {
   readonly next: number;
 }
 
+export interface HeldAsks extends EgressPosition {
+  readonly asks: readonly HeldAsk[];
+}
+
+/** A request that does not leave before control says so. What it is, is told as it may be shown. */
+export interface HeldAsk {
+  /** A name that the gateway has for it; with its instance, no other one has it. */
+  readonly id: string;
+  readonly sandboxId: SandboxId;
+  readonly lifeId: LifeId;
+  /** That asks for it. */
+  readonly rule: string;
+  /** Of the whole request, in hex. */
+  readonly digest: string;
+  /** The approval that the program says it waits for, as it sent it. */
+  readonly ticket: string | null;
+  readonly request: ShownRequest;
+  /** ISO 8601: until then it is held; then the program is told that it is to ask again. */
+  readonly heldUntil: string;
+}
+
+export type AskAnswer = {
+  readonly instance: string;
+  readonly id: string;
+} & (
+  | { readonly kind: 'let_go'; readonly approvalId: ApprovalId }
+  /** It is held on; when nobody waits any longer the program is told this. */
+  | { readonly kind: 'wait'; readonly approvalId: ApprovalId; readonly expiresAt: string }
+  | { readonly kind: 'refuse'; readonly approvalId: ApprovalId | null; readonly reason: string }
+);
+
+/** `taken`: the answer holds. `gone`: nobody waited for it any more, and nothing was sent. `unknown`: the gateway does not know it. */
+export type AskFate = 'taken' | 'gone' | 'unknown';
+
 export interface EgressRecords extends EgressPosition {
   readonly records: readonly EgressRecord[];
 }
 
-/** `cut`: by rules that were changed, or with its life. `failed`: the other side did not do its part. */
-export const EGRESS_OUTCOMES = ['allowed', 'refused', 'failed', 'cut'] as const;
+/** `held`: a reviewer has to approve it first, and the program was told to ask again. `cut`: by rules that were changed, or with its life. `failed`: the other side did not do its part. */
+export const EGRESS_OUTCOMES = ['allowed', 'refused', 'held', 'failed', 'cut'] as const;
 export type EgressOutcome = (typeof EGRESS_OUTCOMES)[number];
 
 /** One request, or one connection of which nothing could be read. No query, header or body is in it. */
