@@ -1,5 +1,13 @@
 /** The table of who a sandbox is after each transition, row by row. On real microVMs: `tests/e2e/identity.vm.test.ts`. */
-import type { SandboxId, WatchEvent } from '@space/core';
+import {
+  APPROVAL_LIMITS,
+  DEFAULT_ORGANISATION,
+  DEFAULT_PROJECT,
+  newId,
+  type SandboxId,
+  type WatchEvent,
+} from '@space/core';
+import { seededChance } from '@space/testkit';
 import { describe, expect, it } from 'vitest';
 import { makeWorld, SIZE, type World } from './world.ts';
 
@@ -83,6 +91,36 @@ async function forked(world: World, id: SandboxId, from?: string): Promise<Sandb
   return child.sandbox.id;
 }
 
+const chance = seededChance(11);
+
+/** As if a program in it had sent something that a rule holds. */
+function asked(world: World, sandboxId: SandboxId, digest: string) {
+  const body = { sizeBytes: 0, sha256: '', text: '', isWhole: true };
+  const at = { method: 'GET', scheme: 'https', host: 'api.example', port: 443, url: '/' } as const;
+  const fresh = {
+    id: newId('approval', chance),
+    organisationId: DEFAULT_ORGANISATION,
+    projectId: DEFAULT_PROJECT,
+    rule: 'ask 1: api.example',
+    request: { ...at, headers: [], moreHeaders: 0, body },
+    requestedAt: new Date(),
+    expiresAt: new Date(Date.now() + 600_000),
+    askedBy: 'fake/1',
+  };
+  return world.records.approvals.ask({ ...fresh, sandboxId, digest }, APPROVAL_LIMITS);
+}
+
+/** Two approvals of it: one that waits, and one that was not used. */
+async function approvalsOf(world: World, id: SandboxId) {
+  const [waits, unused] = [await asked(world, id, 'waits'), await asked(world, id, 'unused')];
+  const reviewer = { ...world.caller().principal, roles: ['reviewer' as const] };
+  await world.control.approveRequest({ ...world.caller(), principal: reviewer }, { id: unused.id });
+  return async () => {
+    const found = await Promise.all([waits, unused].map((one) => world.records.approvals.find(one.id)));
+    return found.map((one) => one?.state);
+  };
+}
+
 /** What its present life was told. */
 function toldTo({ runtime, heard }: World, id: SandboxId) {
   const lives = [...runtime.alive.keys()].map((lifeId) => heard.get(lifeId));
@@ -122,6 +160,7 @@ describe.each(['in_place', 'written'] as const)('with memory %s', (memory) => {
     const before = toldTo(world, id);
     const stream = watched(world, id);
     await stream.ready();
+    const states = await approvalsOf(world, id);
     const kill = async () => {
       world.runtime.alive.get(before.lifeId)?.die();
       const status = async () => (await world.control.getSandbox(world.caller(), { id })).status;
@@ -142,6 +181,11 @@ describe.each(['in_place', 'written'] as const)('with memory %s', (memory) => {
     expect(after.generation).toBe(generations[row.generation]);
     const shown = await world.control.getSandbox(world.caller(), { id: made });
     expect(shown.generation).toBe(after.generation);
+    const isVoid = isSame && row.generation !== 'same';
+    expect(await states()).toEqual(isVoid ? ['void', 'void'] : ['pending', 'approved']);
+    // A copy has none of its source's, and neither has a new generation.
+    const again = await asked(world, made, 'unused');
+    expect(again.state).toBe(isSame && !isVoid ? 'approved' : 'pending');
     // Nothing of the user's runs before it knows who it is.
     expect(after.calls[0]).toBe('assumeIdentity');
     expect(after.calls[1]).toBe('thaw');

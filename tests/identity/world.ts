@@ -42,6 +42,7 @@ export interface World extends AsyncDisposable {
   readonly control: Control;
   readonly runtime: FakeRuntime;
   readonly heard: ReadonlyMap<string, Heard>;
+  readonly records: MemoryRecords;
   caller(): Caller;
 }
 
@@ -73,11 +74,12 @@ export async function makeWorld(memory: 'in_place' | 'written'): Promise<World> 
   await node.open();
   const quiet = () => undefined;
   const logger = { debug: quiet, info: quiet, warn: quiet, error: quiet };
-  const control = createControl({ node, records: new MemoryRecords(), clock, chance, logger }, new FakeGateway());
+  const records = new MemoryRecords();
+  const control = createControl({ node, records, clock, chance, logger }, new FakeGateway());
   await control.start();
   let requests = 0;
   return {
-    ...{ control, runtime, heard },
+    ...{ control, runtime, heard, records },
     caller: () => ({
       principal: {
         apiKeyId: newId('apiKey', chance),

@@ -30,7 +30,7 @@ import {
   type SandboxRules,
 } from '@space/core';
 import { Authorities } from '../src/authorities.ts';
-import { createGateway, type Gateway } from '../src/create-gateway.ts';
+import { createGateway, type Gateway, type GatewayOptions } from '../src/create-gateway.ts';
 
 export const SANDBOX = 'sbx_0000000000000001' as SandboxId;
 const LIFE = 'lif_0000000000000001' as LifeId;
@@ -67,19 +67,19 @@ export class World {
   readonly #sockets = new Set<Socket>();
   readonly #opened: Duplex[] = [];
 
-  static async open(): Promise<World> {
+  static async open(more: Pick<GatewayOptions, 'holdMs'> = {}): Promise<World> {
     const folder = await mkdtemp(join(tmpdir(), 'space-gateway-'));
     const outside = new Authorities(join(folder, 'outside'));
-    return new World(folder, outside, await outside.certificateOf(OUTSIDE));
+    return new World(folder, outside, { upstreamAuthorities: [await outside.certificateOf(OUTSIDE)], ...more });
   }
 
-  private constructor(folder: string, outside: Authorities, authority: string) {
+  private constructor(folder: string, outside: Authorities, options: Partial<GatewayOptions>) {
     this.#folder = folder;
     this.#outside = outside;
     this.ownFolder = join(folder, 'own');
     this.gateway = createGateway({
       folder: this.ownFolder,
-      upstreamAuthorities: [authority],
+      ...options,
       ownAddresses: () => this.machine,
       resolve: async (host) => {
         this.lookedUp.push(host);
