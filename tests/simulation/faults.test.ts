@@ -30,7 +30,10 @@ const OPERATIONS: readonly (readonly [string, ActName, Setting])[] = [
   ['rewind after a crash', 'rewind', { standing: 'crashed' }],
   ['delete', 'delete', { standing: 'running' }],
   ['delete of a paused sandbox', 'delete', { standing: 'paused' }],
-  ['expiry', 'expiry', { standing: 'running', idle: true }],
+  ['pause of an idle one', 'idle', { standing: 'running', idle: true }],
+  ['expiry by pause', 'expiry by pause', { standing: 'running', expiry: 'pause' }],
+  ['expiry by delete', 'expiry by delete', { standing: 'running', expiry: 'delete' }],
+  ['expiry by delete of a paused sandbox', 'expiry by delete', { standing: 'paused', expiry: 'delete' }],
   ['collection', 'collection', { standing: 'running', collected: true }],
 ];
 

@@ -1,5 +1,5 @@
 /** The operations of the matrices: each brings a sandbox to where it can be done, and does it. */
-import type { SnapshotId } from '@space/core';
+import type { Expiry, SnapshotId } from '@space/core';
 import type { Client, Known, Told } from './client.ts';
 import type { World } from './world.ts';
 
@@ -18,7 +18,11 @@ export interface Setting {
   readonly idle?: boolean;
   /** Its points go as soon as nothing needs them. */
   readonly collected?: boolean;
+  /** It ends by itself, soon after it stands. */
+  readonly expiry?: Expiry['action'];
 }
+
+const EXPIRES_AFTER_MS = 10_000;
 
 /** How long the platform may take to do something by itself. */
 const UNASKED_WITHIN_MS = 60_000;
@@ -38,6 +42,10 @@ export async function setScene(world: World, client: Client, setting: Setting): 
     world.killVmm(sandbox.id);
     await until(world, async () => (await world.records.findSandbox(sandbox.id ?? never()))?.settled === 'crashed');
   }
+  if (setting.expiry !== undefined) {
+    const expiry = { at: new Date(world.time.wallMs() + EXPIRES_AFTER_MS), action: setting.expiry };
+    await world.records.updateSandbox(sandbox.id, { expiry }, new Date(world.time.wallMs()));
+  }
   return { world, sandbox, point };
 }
 
@@ -53,12 +61,28 @@ export const ACTS = {
   fork: async (client, { sandbox }) => (await client.fork(sandbox, 2)).told,
   rewind: (client, { sandbox, point }) => client.rewind(sandbox, point),
   delete: (client, { sandbox }) => client.remove(sandbox),
-  /** Of its idle time. */
-  expiry: async (_, { world, sandbox }) => {
+  /** When nobody has used it for long. */
+  idle: async (_, { world, sandbox }) => {
     await until(world, async () => {
       const record = sandbox.id === null ? null : await world.records.findSandbox(sandbox.id);
       return record?.settled !== 'running' && record?.operation === null;
     });
+    return null;
+  },
+  'expiry by pause': async (_, { world, sandbox }) => {
+    const isMet = await until(world, async () => {
+      const record = await recordOf(world, sandbox);
+      return record?.expiry === null && record?.operation === null;
+    });
+    if (!isMet) throw new Error('the expiry was not met');
+    return null;
+  },
+  'expiry by delete': async (client, { world, sandbox }) => {
+    const begunAt = client.history.next();
+    const isMet = await until(world, async () => (await recordOf(world, sandbox))?.settled === 'deleted');
+    if (!isMet) throw new Error('the expiry was not met');
+    const base = { kind: 'delete', value: null, maybe: false, text: 'it expires' } as const;
+    sandbox.happenings.push({ ...base, begunAt, endedAt: client.history.next() });
     return null;
   },
   /** Of the points that nothing needs. */
@@ -70,9 +94,17 @@ export const ACTS = {
 export type ActName = keyof typeof ACTS;
 
 /** Or not: something else may have come first. */
-async function until(world: World, holds: () => Promise<boolean>): Promise<void> {
+async function until(world: World, holds: () => Promise<boolean>): Promise<boolean> {
   const deadline = world.time.nowMs + UNASKED_WITHIN_MS;
-  while (world.time.nowMs < deadline && !(await holds())) await world.time.sleep(50);
+  for (;;) {
+    if (await holds()) return true;
+    if (world.time.nowMs >= deadline) return false;
+    await world.time.sleep(50);
+  }
+}
+
+function recordOf(world: World, { id }: Known) {
+  return world.records.findSandbox(id ?? never());
 }
 
 function never(): never {

@@ -59,7 +59,14 @@ export interface WorldOptions {
 }
 
 /** Asked for every second or two, of what no client here makes use of. */
-const UNEVENTFUL = ['load', 'sandboxesToWake', 'schedules.inProgress', 'schedules.due', 'tenants.snapshotPolicies'];
+const UNEVENTFUL = [
+  'load',
+  'sandboxesToWake',
+  'sandboxesToExpire',
+  'schedules.inProgress',
+  'schedules.due',
+  'tenants.snapshotPolicies',
+];
 
 interface RunningControl {
   readonly process: Process;
@@ -80,6 +87,8 @@ export class World {
   readonly contents = new Map<SnapshotId, string>();
   /** Called when the VM of a sandbox dies by itself. */
   onVmmDeath: (sandboxId: SandboxId) => void = () => undefined;
+  /** Called when control finds that an expiry has come. */
+  onDue: () => void = () => undefined;
   readonly chance: Chance;
   /** Whether not all sandboxes can run at once. */
   readonly isSmall: boolean;
@@ -111,6 +120,13 @@ export class World {
       cutLink: () => this.#cutLines(),
     };
     this.steps = new Steps(this.time, fate(this), strike, { traced });
+    const { records } = this;
+    const dueOf = records.sandboxesToExpire.bind(records);
+    records.sandboxesToExpire = async (at, limit) => {
+      const due = await dueOf(at, limit);
+      if (due.length > 0) this.onDue();
+      return due;
+    };
     this.storage.makeFolder(FOLDER);
     this.storage.write(IMAGE, '');
     this.#processes = { node: new Process('node'), control: new Process('control') };

@@ -103,6 +103,7 @@ export class ArchiveUseCases {
       metadata: input.metadata ?? {},
       pauseAfterMs: DEFAULT_PAUSE_AFTER_MS,
       wakeAt: null,
+      expiry: null,
       snapshotPolicy: {},
       network: DEFAULT_NETWORK_POLICY,
       forkedFrom: null,

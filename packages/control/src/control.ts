@@ -26,6 +26,7 @@ import { Collector } from './collector.ts';
 import { Driver } from './driver.ts';
 import { Effects } from './effects.ts';
 import { EventUseCases } from './event-use-cases.ts';
+import { Expiries } from './expiries.ts';
 import { FileUseCases } from './file-use-cases.ts';
 import { Gate, type InnerUseCases } from './gate.ts';
 import { GrantWatch } from './grant-watch.ts';
@@ -124,6 +125,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const sandboxes: LifecycleUseCases = new LifecycleUseCases(machinery);
   const idlePauses = new IdlePauses(machinery, sandboxes);
   const setWakes = new SetWakes(machinery);
+  const expiries = new Expiries(machinery);
   const scheduleRuns = new ScheduleRuns(machinery);
   const schedules = new ScheduleUseCases(ports, sandboxes);
   const collector = new Collector(machinery);
@@ -174,6 +176,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     async lookAtClock() {
       await approvals.round();
       await setWakes.round();
+      await expiries.round();
       await scheduleRuns.round();
     },
   });
@@ -295,6 +298,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       const tidied = [
         idlePauses.settled(),
         setWakes.settled(),
+        expiries.settled(),
         scheduleRuns.settled(),
         rolling.settled(),
         approvals.settled(),

@@ -2,6 +2,7 @@
 import {
   AppError,
   type ErrorCode,
+  type Expiry,
   gapLimitMs,
   newId,
   nextTime,
@@ -28,6 +29,11 @@ export type HowTaken =
 /** A use came before the pause. */
 export class NotIdleError extends Error {
   override readonly name = 'NotIdleError';
+}
+
+/** Its expiry was put off. */
+export class NotDueError extends Error {
+  override readonly name = 'NotDueError';
 }
 
 /** It does not run, so there is no new point to take. */
@@ -64,6 +70,19 @@ export class Effects {
         const { input, ...rest } = await pause.plan(seen);
         if (!isIdle(seen)) throw new NotIdleError();
         return { ...rest, input: { ...input, cause: 'idle' } };
+      },
+    };
+  }
+
+  /** What an expiry does, if it is still due in the driver's turn. A pause takes a last point. */
+  expire(action: Expiry['action'], isDue: (seen: RecordedSandbox) => boolean): Effect<void> {
+    const effect: Effect<void> = action === 'pause' ? this.pause() : this.delete();
+    return {
+      ...effect,
+      plan: async (seen) => {
+        const { input, ...rest } = await effect.plan(seen);
+        if (!isDue(seen)) throw new NotDueError();
+        return { ...rest, input: { ...input, cause: 'expiry' } };
       },
     };
   }

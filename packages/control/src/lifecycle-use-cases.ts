@@ -15,6 +15,7 @@ import {
   DEFAULT_NETWORK_POLICY,
   DEFAULT_PAUSE_AFTER_MS,
   DEFAULT_VAULT,
+  type Expiry,
   type SandboxId,
   type SnapshotId,
 } from '@space/core';
@@ -69,6 +70,7 @@ export class LifecycleUseCases {
       metadata: input.metadata ?? {},
       pauseAfterMs,
       wakeAt: dateOf(input.wakeAt ?? null),
+      expiry: expiryOf(input.expiry ?? null),
       snapshotPolicy: input.snapshots ?? {},
       network: input.network ?? DEFAULT_NETWORK_POLICY,
       arrival: null,
@@ -100,15 +102,17 @@ export class LifecycleUseCases {
   async updateSandbox(caller: GatedCaller, input: Input<'updateSandbox'>): Promise<Sandbox> {
     const { id, snapshotPolicy, projectId } = await this.find(caller, input.id);
     const at = new Date(this.#ports.clock.now());
-    const { idle, wakeAt, snapshots, network } = input;
+    const { idle, wakeAt, expiry, snapshots, network } = input;
     if (network !== undefined) await this.#network.check(projectId, network);
     const changes = {
       ...(idle === undefined ? {} : { pauseAfterMs: idle.pauseAfterMs }),
       ...(wakeAt === undefined ? {} : { wakeAt: dateOf(wakeAt) }),
+      ...(expiry === undefined ? {} : { expiry: expiryOf(expiry) }),
       ...(snapshots === undefined ? {} : { snapshotPolicy: { ...snapshotPolicy, ...snapshots } }),
       ...(network === undefined ? {} : { network }),
     };
-    const changed = await this.#ports.records.updateSandbox(id, changes, at);
+    // In a turn of its own: what ends at an expiry is decided in one, too.
+    const changed = await this.#driver.exclusively(id, () => this.#ports.records.updateSandbox(id, changes, at));
     if (changed === null) throw new AppError('not_found', `There is no sandbox "${input.id}".`);
     if (network !== undefined) await this.#network.changed(id);
     return viewSandbox(changed);
@@ -202,6 +206,7 @@ export class LifecycleUseCases {
       metadata: source.metadata,
       pauseAfterMs: source.pauseAfterMs,
       wakeAt: null,
+      expiry: null,
       snapshotPolicy: source.snapshotPolicy,
       network: source.network,
       forkedFrom: { sandboxId: point.sandboxId, snapshotId: point.id },
@@ -244,6 +249,10 @@ function forkResultOf(born: Born): ForkResult {
 
 function dateOf(instant: string | null): Date | null {
   return instant === null ? null : new Date(instant);
+}
+
+function expiryOf(asked: { readonly at: string; readonly action: Expiry['action'] } | null): Expiry | null {
+  return asked === null ? null : { at: new Date(asked.at), action: asked.action };
 }
 
 function present<T>(result: T | undefined): T {

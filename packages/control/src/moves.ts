@@ -132,6 +132,8 @@ export class Moves {
       vault: DEFAULT_VAULT,
       // What it may reach was granted elsewhere.
       network: DEFAULT_NETWORK_POLICY,
+      // Who brings it here says when it ends here.
+      expiry: null,
       forkedFrom: null,
       arrival: { number, generation, source },
     };

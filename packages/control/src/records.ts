@@ -18,6 +18,7 @@
 import type {
   Changed,
   ErrorCode,
+  Expiry,
   LifecycleState,
   MovedTo,
   NetworkPolicy,
@@ -59,6 +60,8 @@ export interface RecordedSandbox extends LifecycleState {
   readonly keepers: readonly ProcessId[];
   /** When it is to be woken, until it has been. */
   readonly wakeAt: Date | null;
+  /** When it ends by itself, and how, until it has; null: never. */
+  readonly expiry: Expiry | null;
   /** What it says itself of when it is snapshotted, and how long the points stay. */
   readonly snapshotPolicy: PolicyChoice;
   /** What it may reach. */
@@ -137,6 +140,7 @@ export interface NewSandbox
     | 'metadata'
     | 'pauseAfterMs'
     | 'wakeAt'
+    | 'expiry'
     | 'snapshotPolicy'
     | 'network'
     | 'forkedFrom'
@@ -247,7 +251,7 @@ export interface OperationInput {
   readonly cause?: OperationCause;
 }
 
-export type OperationCause = 'idle' | 'wake_at' | 'schedule' | 'rolling' | 'checkpoint' | 'approval';
+export type OperationCause = 'idle' | 'wake_at' | 'schedule' | 'rolling' | 'checkpoint' | 'approval' | 'expiry';
 
 /** `interrupted`: its process died; ended later by what was real. */
 export type Outcome = 'ok' | 'failed' | 'superseded' | 'interrupted';
@@ -327,7 +331,7 @@ export interface Records {
   /** What its owner may change at any time; null: it is deleted, or never was. */
   updateSandbox(
     id: SandboxId,
-    changes: Partial<Pick<RecordedSandbox, 'pauseAfterMs' | 'wakeAt' | 'snapshotPolicy' | 'network'>>,
+    changes: Partial<Pick<RecordedSandbox, 'pauseAfterMs' | 'wakeAt' | 'expiry' | 'snapshotPolicy' | 'network'>>,
     at: Date,
   ): Promise<RecordedSandbox | null>;
   /** Of what is not deleted; nothing else of it changes. */
@@ -339,11 +343,15 @@ export interface Records {
   sandboxesToWake(at: Date, limit: number): Promise<readonly RecordedSandbox[]>;
   /** Clears `wakeAt`, unless it was changed. */
   wakeMet(id: SandboxId, wakeAt: Date): Promise<void>;
+  /** Whose expiry has come, those that wait longest first. */
+  sandboxesToExpire(at: Date, limit: number): Promise<readonly RecordedSandbox[]>;
+  /** Clears the expiry, unless it was changed. */
+  expiryMet(id: SandboxId, at: Date): Promise<void>;
   /** The sandbox with the operation in flight and epoch + 1; null when it is no longer as it was seen. Throws `name_taken`, `limit_reached`. */
   beginOperation(begin: OperationBegin): Promise<RecordedSandbox | null>;
   /**
    * The sandbox after it, or null: superseded, and nothing was changed. Repeating an end that took place is harmless. One
-   * that then runs has met a `wakeAt` that has come; one that is deleted takes its schedules along.
+   * that then runs has met a `wakeAt` that has come, one that is paused an expiry; one that is deleted takes its schedules along.
    */
   endOperation(end: OperationEnd): Promise<RecordedSandbox | null>;
   findOperation(id: OperationId): Promise<RecordedOperation | null>;

@@ -36,7 +36,7 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
   const status = statusOf(sandbox);
   if (status === 'deleted') throw new AppError('not_found', `There is no sandbox "${sandbox.id}".`);
   const { id, name, template, size, generation, head, forkedFrom, metadata, crash } = sandbox;
-  const { pauseAfterMs, wakeAt, snapshotPolicy, network, pauseFailure, moved, archiving } = sandbox;
+  const { pauseAfterMs, wakeAt, expiry, snapshotPolicy, network, pauseFailure, moved, archiving } = sandbox;
   return {
     id,
     name,
@@ -49,6 +49,7 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
     metadata,
     idle: { pauseAfterMs },
     wakeAt: wakeAt?.toISOString() ?? null,
+    expiry: expiry === null ? null : { at: expiry.at.toISOString(), action: expiry.action },
     snapshots: viewPolicyChoice(snapshotPolicy),
     network: viewNetwork(network),
     createdAt: sandbox.createdAt.toISOString(),

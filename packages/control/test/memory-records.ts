@@ -218,8 +218,9 @@ export class MemoryRecords implements Records {
     }
     const content =
       end.settled === 'deleted'
-        ? { env: {}, metadata: {}, crash: null, moved: null, archiving: null, wakeAt: null, keepers: [] }
+        ? { env: {}, metadata: {}, crash: null, moved: null, archiving: null, wakeAt: null, expiry: null, keepers: [] }
         : {};
+    const isExpired = end.settled === 'paused' && now.expiry?.action === 'pause' && now.expiry.at <= end.at;
     const isWoken = end.settled === 'running' && now.wakeAt !== null && now.wakeAt <= end.at;
     const after: RecordedSandbox = {
       ...now,
@@ -229,6 +230,7 @@ export class MemoryRecords implements Records {
       ...end.changes,
       ...content,
       ...(isWoken ? { wakeAt: null } : {}),
+      ...(isExpired ? { expiry: null } : {}),
       ...(endsPauseFailure(now.operation, end) ? { pauseFailure: null } : {}),
       updatedAt: end.at,
     };
@@ -312,6 +314,18 @@ export class MemoryRecords implements Records {
     await this.#turn();
     const now = this.#sandboxes.get(id);
     if (now?.wakeAt?.getTime() === wakeAt.getTime()) this.#sandboxes.set(id, { ...now, wakeAt: null });
+  }
+
+  async sandboxesToExpire(at: Date, limit: number) {
+    const timeOf = ({ expiry }: RecordedSandbox) => expiry?.at.getTime() ?? Number.POSITIVE_INFINITY;
+    const due = (await this.allSandboxes()).filter((one) => timeOf(one) <= at.getTime());
+    return due.sort((a, b) => timeOf(a) - timeOf(b)).slice(0, limit);
+  }
+
+  async expiryMet(id: SandboxId, at: Date) {
+    await this.#turn();
+    const now = this.#sandboxes.get(id);
+    if (now?.expiry?.at.getTime() === at.getTime()) this.#sandboxes.set(id, { ...now, expiry: null });
   }
 
   async settle({ seen, settled, changes, at }: Finding): Promise<boolean> {

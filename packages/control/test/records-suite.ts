@@ -45,6 +45,7 @@ export function newSandbox(changes: Partial<NewSandbox> = {}): NewSandbox {
     metadata: { team: 'x' },
     pauseAfterMs: 600_000,
     wakeAt: null,
+    expiry: null,
     snapshotPolicy: {},
     network: DEFAULT_NETWORK_POLICY,
     forkedFrom: null,

@@ -4,6 +4,7 @@ import {
   DEFAULT_PROJECT,
   DEFAULT_SIZE,
   DEFAULT_VAULT,
+  type Expiry,
   newId,
   type SandboxId,
   type Settled,
@@ -58,11 +59,11 @@ export function schedulesSuite(suite: string, open: () => Promise<Records>): voi
       sandboxId = await sandbox(null);
     });
 
-    async function sandbox(wakeAt: Date | null): Promise<SandboxId> {
+    async function sandbox(wakeAt: Date | null, expiry: Expiry | null = null): Promise<SandboxId> {
       const id = newId('sandbox', chance);
       const fields = { name: null, template: 'base', size: DEFAULT_SIZE, vault: DEFAULT_VAULT, env: {}, metadata: {} };
       const operationId = newId('operation', chance);
-      const policies = { pauseAfterMs: null, wakeAt, snapshotPolicy: {}, network: DEFAULT_NETWORK_POLICY };
+      const policies = { pauseAfterMs: null, wakeAt, expiry, snapshotPolicy: {}, network: DEFAULT_NETWORK_POLICY };
       const rest = { projectId: DEFAULT_PROJECT, ...policies, forkedFrom: null, arrival: null, by: null, at: at(0) };
       await records.addSandboxes([{ id, ...fields, ...rest, operationId }]);
       return id;
@@ -188,6 +189,30 @@ export function schedulesSuite(suite: string, open: () => Promise<Records>): voi
       expect(await due(9)).toEqual(new Set());
       expect(await due(10)).toEqual(new Set([early, paused]));
       expect((await records.findSandbox(met))?.wakeAt).toBeNull();
+    });
+
+    it('clears an expiry with the operation that ends with it paused at or after it, or deleted, and no other', async () => {
+      const expiry = { at: at(10), action: 'pause' } as const;
+      const [early, met] = [await sandbox(null, expiry), await sandbox(null, expiry)];
+      const [running, deleted] = [await sandbox(null, expiry), await sandbox(null, expiry)];
+      const doomed = await sandbox(null, { ...expiry, action: 'delete' });
+      await end(doomed, 'paused', at(11));
+      await end(early, 'paused', at(9));
+      await end(met, 'paused', at(10));
+      await end(running, 'running', at(11));
+      await end(deleted, 'deleted', at(9));
+      const due = async (seconds: number) =>
+        new Set((await records.sandboxesToExpire(at(seconds), 10)).map(({ id }) => id));
+      expect(await due(9)).toEqual(new Set());
+      expect(await due(10)).toEqual(new Set([early, running, doomed]));
+      expect((await records.findSandbox(met))?.expiry).toBeNull();
+      expect((await records.findSandbox(running))?.expiry).toEqual(expiry);
+      await records.expiryMet(running, at(9));
+      expect((await records.findSandbox(running))?.expiry).toEqual(expiry);
+      await records.expiryMet(running, at(10));
+      expect((await records.findSandbox(running))?.expiry).toBeNull();
+      await records.updateSandbox(running, { expiry: { at: at(20), action: 'delete' } }, at(11));
+      expect((await records.findSandbox(running))?.expiry).toEqual({ at: at(20), action: 'delete' });
     });
 
     it('clears a time to wake only while it is that one', async () => {

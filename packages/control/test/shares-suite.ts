@@ -46,6 +46,7 @@ export function sharesSuite(suite: string, open: () => Promise<Records>): void {
         projectId: DEFAULT_PROJECT,
         pauseAfterMs: null,
         wakeAt: null,
+        expiry: null,
         snapshotPolicy: {},
         network: DEFAULT_NETWORK_POLICY,
         forkedFrom: null,

@@ -20,6 +20,7 @@ export * from './egress/network-policy.ts';
 export * from './egress/registries.ts';
 export { normaliseHostPattern } from './egress/rules.ts';
 export * from './errors.ts';
+export * from './expiry.ts';
 export * from './idle.ts';
 export * from './ids.ts';
 export * from './lifecycle.ts';

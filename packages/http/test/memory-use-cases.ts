@@ -181,8 +181,8 @@ export class MemoryUseCases extends NoTenants implements UseCases {
   async updateSandbox(_caller: Caller, { id, ...asked }: Input<'updateSandbox'>): Promise<Sandbox> {
     const stored = this.#get(id);
     const { sandbox } = stored;
-    const { idle = sandbox.idle, wakeAt = sandbox.wakeAt } = asked;
-    stored.sandbox = { ...sandbox, idle, wakeAt, snapshots: { ...sandbox.snapshots, ...asked.snapshots } };
+    const { idle = sandbox.idle, wakeAt = sandbox.wakeAt, expiry = sandbox.expiry } = asked;
+    stored.sandbox = { ...sandbox, idle, wakeAt, expiry, snapshots: { ...sandbox.snapshots, ...asked.snapshots } };
     return stored.sandbox;
   }
 
@@ -513,6 +513,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       archiving: null,
       idle: { pauseAfterMs: 600_000 },
       wakeAt: null,
+      expiry: null,
       network: { preset: 'packages', allow: [], ask: [], deny: [] },
       snapshots: { everyMs: null, budgetMs: null, retention: null, archive: null },
     };

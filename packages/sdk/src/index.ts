@@ -89,6 +89,7 @@ export {
   type AskRule,
   type CreateOptions,
   type EgressRecord,
+  type ExpiryChoice,
   type Exported,
   type ExportOptions,
   ForkError,

@@ -113,6 +113,12 @@ export interface NetworkChoice {
 /** One request that left or was refused, or one connection of which nothing could be read. */
 export type EgressRecord = EgressList['records'][number];
 
+/** A pause keeps everything, in a last snapshot, and the next use wakes it, without an expiry. */
+export interface ExpiryChoice {
+  readonly at: Date | string;
+  readonly action?: 'pause' | 'delete';
+}
+
 /** A sandbox that is idle is paused, never deleted; the next use wakes it. */
 export interface IdlePolicy {
   /** At least 10000; null: never. */
@@ -136,6 +142,8 @@ export interface CreateOptions extends ConnectionOptions, CallOptions {
   readonly idle?: IdlePolicy;
   /** When it is woken, once, if it is paused then. */
   readonly wakeAt?: Date | string;
+  /** When it ends by itself, and whether it is paused then (default) or deleted; left out: never. */
+  readonly expiry?: ExpiryChoice;
   /** When it is snapshotted by itself; default: every minute in which it changed. */
   readonly snapshots?: SnapshotPolicyChoice;
   /** What it may reach; left out: the preset `packages`. */
@@ -147,6 +155,8 @@ export interface UpdateOptions extends CallOptions {
   readonly idle?: IdlePolicy;
   /** Null: it is not woken by itself. */
   readonly wakeAt?: Date | string | null;
+  /** Sooner or later than before; null: never. */
+  readonly expiry?: ExpiryChoice | null;
   readonly snapshots?: SnapshotPolicyChoice;
   /** Replaces what it may reach. Open connections that are not allowed any more are cut before this returns. */
   readonly network?: NetworkChoice;
@@ -245,10 +255,10 @@ export class Sandbox implements AsyncDisposable {
    */
   static async create(options: CreateOptions = {}): Promise<Sandbox> {
     const { snapshot, signal, ...given } = withoutConnection(options);
-    const { template, name, size, env, metadata, idle, wakeAt, snapshots, network, ...unknown } = given;
+    const { template, name, size, env, metadata, idle, wakeAt, expiry, snapshots, network, ...unknown } = given;
     refuseUnknown(unknown);
     const transport = new Transport(options);
-    const own = { name, env, metadata, idle, wakeAt, snapshots, network };
+    const own = { name, env, metadata, idle, wakeAt, expiry, snapshots, network };
     const json = { template, snapshot: referenceOf(snapshot), size, ...own };
     const fields = await transport.json<SandboxFields>({ method: 'POST', path: '/v1/sandboxes', json, signal });
     return new Sandbox(transport, fields);
@@ -465,10 +475,10 @@ export class Sandbox implements AsyncDisposable {
     for await (const page of pages) yield* page.records;
   }
 
-  /** Changes what it may reach, and when it is paused as idle, woken or snapshotted. */
-  async update({ idle, wakeAt, snapshots, network, signal, ...unknown }: UpdateOptions): Promise<this> {
+  /** Changes what it may reach, and when it is paused as idle, woken or snapshotted, or ends. */
+  async update({ idle, wakeAt, expiry, snapshots, network, signal, ...unknown }: UpdateOptions): Promise<this> {
     refuseUnknown(unknown);
-    const json = { idle, wakeAt: wakeAt instanceof Date ? wakeAt.toISOString() : wakeAt, snapshots, network };
+    const json = { idle, wakeAt, expiry, snapshots, network };
     this.#fields = await this.#transport.json({ method: 'PATCH', path: this.#path, json, signal });
     return this;
   }

@@ -1,6 +1,6 @@
 /** Options that several verbs share. */
 import { InvalidArgumentError } from '@commander-js/extra-typings';
-import type { CreateOptions, IdlePolicy } from '@space/sdk';
+import type { CreateOptions, ExpiryChoice, IdlePolicy } from '@space/sdk';
 import { duration, keyValue, verb, wholeNumber } from '../cli.ts';
 import { usage } from '../errors.ts';
 import { NETWORK_HELP, type NetworkOptions, networkOf } from './network.ts';
@@ -16,6 +16,12 @@ export function creating(name: string, summary: string) {
     .option('--disk <MiB>', 'disk', wholeNumber)
     .option('-l, --label <name=value>', 'a label of your own (again for more)', keyValue)
     .option('--pause-after <time>', 'paused when idle for so long, e.g. 10m; `never`', pauseAfter)
+    .option(
+      '--expire-after <time>',
+      'ended so long after now, whatever goes on in it: paused with a last snapshot',
+      duration,
+    )
+    .option('--expire-by-delete', 'deleted at its expiry, and not paused')
     .option(...NETWORK_HELP.network)
     .option(...NETWORK_HELP.allow)
     .option(...NETWORK_HELP.allowWrite)
@@ -40,6 +46,8 @@ export interface CreatingOptions extends NetworkOptions {
   readonly disk?: number | undefined;
   readonly label?: Record<string, string> | undefined;
   readonly pauseAfter?: IdlePolicy | undefined;
+  readonly expireAfter?: number | undefined;
+  readonly expireByDelete?: true | undefined;
 }
 
 export function createOptionsOf(options: CreatingOptions, snapshot: string | undefined): CreateOptions {
@@ -52,6 +60,7 @@ export function createOptionsOf(options: CreatingOptions, snapshot: string | und
     metadata: options.label,
     idle: options.pauseAfter,
     network: networkOf(options),
+    expiry: expiryOf(options),
   });
 }
 
@@ -87,6 +96,14 @@ export function defined<T extends object>(options: T): { [K in keyof T]?: Exclud
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;
   };
+}
+
+function expiryOf({ expireAfter, expireByDelete }: CreatingOptions): ExpiryChoice | undefined {
+  if (expireAfter !== undefined) {
+    return { at: new Date(Date.now() + expireAfter), action: expireByDelete === true ? 'delete' : 'pause' };
+  }
+  if (expireByDelete === true) throw usage('--expire-by-delete needs --expire-after.', 'Say after what time, e.g. 1h.');
+  return undefined;
 }
 
 function pauseAfter(text: string): IdlePolicy {

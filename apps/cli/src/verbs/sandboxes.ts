@@ -131,7 +131,7 @@ function networkText({ network: { preset, allow, deny } }: SandboxFields): strin
 }
 
 function describe(fields: SandboxFields): string[] {
-  const { crash, forkedFrom, idle, pauseFailure } = fields;
+  const { crash, expiry, forkedFrom, idle, pauseFailure } = fields;
   const pauses = idle.pauseAfterMs === null ? 'never by itself' : `after ${idle.pauseAfterMs / 1000} s idle`;
   const lines: [string, string][] = [
     ['id', fields.id],
@@ -150,6 +150,7 @@ function describe(fields: SandboxFields): string[] {
     ['size', sizeText(fields)],
     ['paused', pauses],
     ['network', networkText(fields)],
+    ...(expiry === null ? [] : [['expires', `${expiry.at}, by ${expiry.action}`] as [string, string]]),
     ['created', `${fields.createdAt} (${ageText(fields.createdAt)} ago)`],
     ['changed', fields.updatedAt],
     ['generation', `${fields.generation}`],

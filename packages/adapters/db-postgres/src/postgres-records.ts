@@ -32,6 +32,7 @@ import {
 import {
   AppError,
   addedBy,
+  type Expiry,
   OPERATIONS,
   type ProcessId,
   type ProjectId,
@@ -223,6 +224,10 @@ class PostgresRecords implements Records {
         .set({ ...changesOf(end.changes), ...content, settled: end.settled, updated_at: end.at })
         .set({ operation: null, operation_id: null })
         .set({ wake_at: sql<Date | null>`case when ${isMet(end)} then null else wake_at end` })
+        .set({
+          expires_at: sql<Date | null>`case when ${isExpiryMet(end)} then null else expires_at end`,
+          expiry_action: sql<Expiry['action'] | null>`case when ${isExpiryMet(end)} then null else expiry_action end`,
+        })
         .set(before !== undefined && endsPauseFailure(before.operation, end) ? { pause_failure: null } : {})
         .where('id', '=', end.sandboxId)
         .where('epoch', '=', end.epoch)
@@ -280,7 +285,7 @@ class PostgresRecords implements Records {
 
   updateSandbox(
     id: SandboxId,
-    { pauseAfterMs, wakeAt, snapshotPolicy, network }: Parameters<Records['updateSandbox']>[1],
+    { pauseAfterMs, wakeAt, expiry, snapshotPolicy, network }: Parameters<Records['updateSandbox']>[1],
     at: Date,
   ) {
     return translated(async () => {
@@ -289,6 +294,7 @@ class PostgresRecords implements Records {
         .set({
           ...(pauseAfterMs === undefined ? {} : { pause_after_ms: pauseAfterMs }),
           ...(wakeAt === undefined ? {} : { wake_at: wakeAt }),
+          ...(expiry === undefined ? {} : rowOfExpiry(expiry)),
           ...(snapshotPolicy === undefined ? {} : { snapshot_policy: JSON.stringify(snapshotPolicy) }),
           ...(network === undefined ? {} : { network: JSON.stringify(network) }),
           updated_at: at,
@@ -342,6 +348,20 @@ class PostgresRecords implements Records {
     return translated(async () => {
       const update = this.#db.updateTable('sandboxes').set({ wake_at: null }).where('id', '=', id);
       await update.where('wake_at', '=', wakeAt).execute();
+    });
+  }
+
+  sandboxesToExpire(at: Date, limit: number): Promise<readonly RecordedSandbox[]> {
+    return translated(async () => {
+      const due = this.#db.selectFrom('sandboxes').selectAll().where('expires_at', '<=', at);
+      return (await due.orderBy('expires_at').limit(limit).execute()).map(sandboxOf);
+    });
+  }
+
+  expiryMet(id: SandboxId, at: Date): Promise<void> {
+    return translated(async () => {
+      const update = this.#db.updateTable('sandboxes').set(rowOfExpiry(null)).where('id', '=', id);
+      await update.where('expires_at', '=', at).execute();
     });
   }
 
@@ -506,6 +526,7 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     metadata,
     pauseAfterMs,
     wakeAt,
+    expiry,
     snapshotPolicy,
     network,
     ...rest
@@ -518,6 +539,7 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     metadata: JSON.stringify(metadata),
     pause_after_ms: pauseAfterMs,
     wake_at: wakeAt,
+    ...rowOfExpiry(expiry),
     snapshot_policy: JSON.stringify(snapshotPolicy),
     network: JSON.stringify(network),
     settled: 'absent' as const,
@@ -532,6 +554,16 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     created_at: at,
     updated_at: at,
   };
+}
+
+function rowOfExpiry(expiry: Expiry | null) {
+  return { expires_at: expiry?.at ?? null, expiry_action: expiry?.action ?? null };
+}
+
+/** One that is to be deleted is not done with when it is paused. */
+function isExpiryMet({ settled, at }: OperationEnd) {
+  if (settled === 'deleted') return sql`true`;
+  return settled === 'paused' ? sql`expires_at <= ${at} and expiry_action = 'pause'` : sql`false`;
 }
 
 /** Whether an operation has ended with what a set time asks for. */

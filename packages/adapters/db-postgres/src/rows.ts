@@ -34,6 +34,7 @@ import type {
 
 export function sandboxOf(row: SandboxRow): RecordedSandbox {
   const { forked_from_sandbox: sandboxId, forked_from_snapshot: snapshotId, crash_detail: detail, crash_at: at } = row;
+  const { expires_at: expiresAt, expiry_action: action } = row;
   return {
     id: row.id as SandboxId,
     projectId: row.project_id as ProjectId,
@@ -45,6 +46,7 @@ export function sandboxOf(row: SandboxRow): RecordedSandbox {
     metadata: row.metadata,
     pauseAfterMs: row.pause_after_ms,
     wakeAt: row.wake_at,
+    expiry: expiresAt === null || action === null ? null : { at: expiresAt, action },
     keepers: row.keepers as ProcessId[],
     snapshotPolicy: row.snapshot_policy,
     network: row.network,

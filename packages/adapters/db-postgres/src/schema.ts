@@ -21,6 +21,7 @@ import type {
   CatchUp,
   Changed,
   ErrorCode,
+  Expiry,
   MovedTo,
   NetworkConstraints,
   NetworkPolicy,
@@ -53,6 +54,8 @@ export interface SandboxTable {
   metadata: Json<Record<string, string>>;
   pause_after_ms: number | null;
   wake_at: Date | null;
+  expires_at: Date | null;
+  expiry_action: Expiry['action'] | null;
   keepers: ColumnType<string[], string[] | undefined, string[]>;
   snapshot_policy: Json<PolicyChoice>;
   network: Json<NetworkPolicy>;
@@ -716,6 +719,16 @@ export const MIGRATIONS: Record<string, Migration> = {
   '0022_archiving': {
     async up(db) {
       await sql`alter table sandboxes add column archiving jsonb`.execute(db);
+    },
+  },
+  '0023_expiry': {
+    async up(db) {
+      await sql`
+        alter table sandboxes
+          add column expires_at timestamptz(3),
+          add column expiry_action text check (expiry_action in ('pause', 'delete')),
+          add check ((expires_at is null) = (expiry_action is null))`.execute(db);
+      await sql`create index sandboxes_expiry on sandboxes (expires_at) where expires_at is not null`.execute(db);
     },
   },
   /** No policy asked before. */

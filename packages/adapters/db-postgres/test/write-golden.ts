@@ -56,6 +56,7 @@ await control.updateSandbox(caller(), {
   id: fork,
   idle: { pauseAfterMs: null },
   wakeAt: '2031-01-01T08:00:00.000Z',
+  expiry: { at: '2031-01-02T08:00:00.000Z', action: 'delete' },
   snapshots: { everyMs: 30_000, retention: [{ forMs: 3_600_000, everyMs: 0 }] },
 });
 

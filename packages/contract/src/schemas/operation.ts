@@ -23,7 +23,7 @@ export const operation = z
       description: 'The request that began it (X-Request-Id of its answer); null: the platform itself.',
     }),
     cause: z
-      .enum(['idle', 'wake_at', 'schedule', 'rolling', 'checkpoint', 'approval'])
+      .enum(['idle', 'wake_at', 'schedule', 'rolling', 'checkpoint', 'approval', 'expiry'])
       .nullable()
       .meta({
         description:

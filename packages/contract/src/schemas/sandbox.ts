@@ -1,5 +1,5 @@
 /** Sandboxes: what one looks like, and what the calls on its lifecycle take and answer. */
-import { MAX_PAUSE_AFTER_MS, MIN_PAUSE_AFTER_MS, type SandboxStatus } from '@space/core';
+import { EXPIRY_ACTIONS, MAX_PAUSE_AFTER_MS, MIN_PAUSE_AFTER_MS, type SandboxStatus } from '@space/core';
 import { z } from 'zod';
 import { MAX_FORK_COUNT } from '../limits.ts';
 import { PROBLEM_CODES } from '../problem-codes.ts';
@@ -79,6 +79,25 @@ const wakeAt = timestamp.nullable().meta({
     'One that crashed is not woken. Not copied by a fork, nor put back by a rewind. Null: never.',
 });
 
+const expiryShape = {
+  at: timestamp.meta({ description: 'Looked at every second. A time that has passed is met at once.' }),
+};
+const expiryAction = z.enum(EXPIRY_ACTIONS);
+const EXPIRY =
+  'When it ends by itself, whatever goes on in it. `pause`: it is paused, with a last snapshot of disk and memory, and the next ' +
+  'use wakes it, without an expiry. `delete`: it is deleted; of its snapshots the named ones stay. Nothing moves the time but ' +
+  'you. Not copied by a fork, nor put back by a rewind. Null: never.';
+
+const expiry = z
+  .strictObject({ ...expiryShape, action: expiryAction })
+  .nullable()
+  .meta({ description: EXPIRY });
+
+const askedExpiry = z
+  .strictObject({ ...expiryShape, action: expiryAction.default('pause') })
+  .nullable()
+  .meta({ description: EXPIRY });
+
 const sandboxShape = {
   id: sandboxId,
   name: name.nullable(),
@@ -102,6 +121,7 @@ const sandboxShape = {
   metadata,
   idle,
   wakeAt,
+  expiry,
   snapshots: shownPolicyChoice,
   network: shownNetworkPolicy,
   crash: z
@@ -162,6 +182,7 @@ export const createSandboxBody = z
     metadata: metadata.exactOptional().meta({ description: 'Your own labels; never seen by the sandbox.' }),
     idle: idle.exactOptional().meta({ description: 'Left out: paused after 10 minutes.' }),
     wakeAt: wakeAt.exactOptional(),
+    expiry: askedExpiry.exactOptional(),
     snapshots: policyChoice.exactOptional(),
     network: networkPolicy.exactOptional().meta({ description: 'Left out: the preset `packages`.' }),
   })
@@ -178,6 +199,7 @@ export const updateSandboxBody = z
   .strictObject({
     idle: idle.exactOptional(),
     wakeAt: wakeAt.exactOptional(),
+    expiry: askedExpiry.exactOptional(),
     snapshots: policyChoice.exactOptional(),
     network: networkPolicy.exactOptional().meta({ description: 'Replaces the whole policy.' }),
   })
