@@ -128,6 +128,7 @@ async function readProject(records: Records, projectId: ProjectId) {
       timeline: await records.snapshotsOf(sandbox.id),
       schedules,
       runs: await records.schedules.runsOf(schedules.map(({ id }) => id)),
+      egress: await allOf((page) => records.egress.list({ ...page, sandboxId: sandbox.id })),
       shares: await records.shares.list(sandbox.id, new Date(0)),
     });
   }

@@ -8,7 +8,14 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Caller } from '@space/contract';
 import { createApiKey, createControl } from '@space/control';
-import { DEFAULT_ORGANISATION, DEFAULT_PROJECT, newId, type ProjectId } from '@space/core';
+import {
+  DEFAULT_ORGANISATION,
+  DEFAULT_PROJECT,
+  newId,
+  type ProjectId,
+  type SandboxId,
+  type SnapshotId,
+} from '@space/core';
 import { FakeGateway, FakeNode, realClock } from '@space/testkit';
 import { openDatabase } from '../src/database.ts';
 import { createPostgresRecords } from '../src/postgres-records.ts';
@@ -16,6 +23,7 @@ import { MIGRATIONS } from '../src/schema.ts';
 import { silent, testFolder } from '../src/test-cluster.ts';
 import { GOLDEN, onSocket } from './golden-databases.ts';
 
+const ARCHIVES = 'default';
 const chance = { bytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)) };
 const folder = await testFolder();
 const cluster = await folder.start();
@@ -58,7 +66,38 @@ await control.updateSandbox(caller(), {
   wakeAt: '2031-01-01T08:00:00.000Z',
   expiry: { at: '2031-01-02T08:00:00.000Z', action: 'delete' },
   snapshots: { everyMs: 30_000, retention: [{ forMs: 3_600_000, everyMs: 0 }] },
+  network: {
+    ...{ preset: 'none', deny: [] },
+    allow: [{ protocol: 'http', host: 'api.example.com', ports: [443], access: 'write', path: '/v1' }],
+    ask: [{ host: 'mail.example.com', ports: [443], access: 'write', path: '/' }],
+  },
 });
+
+const moved = await control.createSandbox(caller(), { name: 'moved' });
+await control.moveSandbox(caller(), { id: moved.id, location: ARCHIVES, timeline: false });
+
+const archived = await control.createSandbox(caller(), { name: 'archived' });
+const { id: last, takenAt } = await control.takeSnapshot(caller(), { id: archived.id });
+const archivedId = archived.id as SandboxId;
+const now = new Date(clock.now());
+await records.history.noteArchiving(
+  { id: archivedId, projectId: DEFAULT_PROJECT },
+  {
+    last: { location: ARCHIVES, archive: `arc_${'0'.repeat(64)}`, snapshotId: last as SnapshotId, takenAt },
+    ...{ triedAt: now.toISOString(), tookMs: 1200, failure: { code: 'insufficient_space', count: 2 } },
+  },
+  now,
+);
+const failure = { code: 'agent_lost', detail: 'The agent does not answer.', attempts: 3, since: now } as const;
+await records.notePauseFailure(archivedId, failure, now);
+const request = { method: 'GET', path: '/v1/items', calls: null, rule: 'allow 1', status: 200 };
+await records.egress.add([
+  {
+    ...{ id: newId('egress', chance), sandboxId: archivedId, lifeId: newId('life', chance), at: now },
+    ...{ protocol: 'http', host: 'api.example.com', port: 443, outcome: 'allowed', lostBefore: 0, ...request },
+    ...{ sentBytes: 100, receivedBytes: 2000, durationMs: 12 },
+  },
+]);
 
 const crashed = await control.createSandbox(caller(), { name: 'crashed' });
 await control.takeSnapshot(caller(), { id: crashed.id });
