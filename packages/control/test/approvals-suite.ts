@@ -38,6 +38,7 @@ export function approvalsSuite(suite: string, open: () => Promise<Records>): voi
         projectId: DEFAULT_PROJECT,
         pauseAfterMs: null,
         wakeAt: null,
+        expiry: null,
         snapshotPolicy: {},
         network: DEFAULT_NETWORK_POLICY,
         forkedFrom: null,
