@@ -3,6 +3,7 @@ import { Command } from '@commander-js/extra-typings';
 import type { Cli } from './cli.ts';
 import { approvals } from './verbs/approvals.ts';
 import * as archives from './verbs/archives.ts';
+import { audit } from './verbs/audit.ts';
 import * as commands from './verbs/commands.ts';
 import { cp } from './verbs/cp.ts';
 import { keys } from './verbs/keys.ts';
@@ -71,6 +72,7 @@ export function buildProgram(cli: Cli) {
     archives.importing,
     templates,
     keys,
+    audit,
     capabilities,
   ];
   for (const make of all) program.addCommand(make(cli));

@@ -420,6 +420,36 @@ export const ROUTES = {
     status: 200,
     errors: [],
   },
+  verifyAudit: {
+    method: 'GET',
+    path: '/v1/audit/verification',
+    action: 'audit.read',
+    summary: 'Check that nothing in the audit of the organisation was changed, taken out or slipped in',
+    description:
+      'Reads all of it. Calls are linked within seconds of their end. That the newest links were cut off together with their head shows only to ' +
+      'who has kept an earlier digest.',
+    params: nothing,
+    query: nothing,
+    body: noBody,
+    response: json(schemas.auditVerification),
+    status: 200,
+    errors: [],
+  },
+  exportAudit: {
+    method: 'GET',
+    path: '/v1/audit/export',
+    action: 'audit.read',
+    summary: 'Stream the audit of the organisation, in order: who did what, and what left its sandboxes',
+    description:
+      'Calls are kept for 400 days; what left sandboxes for 30, and at most 1,000,000 of it. Each chain begins with its anchor, so that what was ' +
+      'exported can be checked by itself.',
+    params: nothing,
+    query: schemas.auditExportQuery,
+    body: noBody,
+    response: ndjson(schemas.auditExportEvent, ['end', 'error']),
+    status: 200,
+    errors: [],
+  },
   listProjects: {
     method: 'GET',
     path: '/v1/projects',

@@ -27,7 +27,9 @@ import type {
   ApiKeyList,
   ApprovalDetail,
   ApprovalList,
+  AuditExportEvent,
   AuditList,
+  AuditVerification,
   Capabilities,
   CreatedApiKey,
   CreatedOrganisation,
@@ -162,6 +164,8 @@ export interface UseCases {
 
   listEvents(caller: Caller, input: Input<'listEvents'>): AsyncIterable<PlatformEvent>;
   listAudit(caller: Caller, input: Input<'listAudit'>): Promise<AuditList>;
+  verifyAudit(caller: Caller, input: Input<'verifyAudit'>): Promise<AuditVerification>;
+  exportAudit(caller: Caller, input: Input<'exportAudit'>): AsyncIterable<AuditExportEvent>;
 
   listProjects(caller: Caller, input: Input<'listProjects'>): Promise<ProjectList>;
   createProject(caller: Caller, input: Input<'createProject'>): Promise<Project>;

@@ -46,5 +46,4 @@ export interface AuditRecords {
   closeLeft(before: Date, underWay: readonly AuditId[]): Promise<void>;
   /** Newest first. */
   list(page: PageRequest & { readonly organisationId: OrganisationId }): Promise<Page<RecordedAudit>>;
-  dropBefore(time: Date): Promise<void>;
 }

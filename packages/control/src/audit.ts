@@ -8,7 +8,6 @@ import type { Asker } from './audit-records.ts';
 import type { ControlPorts } from './ports.ts';
 import { retryUnavailable } from './retry.ts';
 
-const KEPT_MS = 400 * 24 * 60 * 60 * 1000;
 const MAX_TARGET_LENGTH = 64;
 
 /** How a call ended. */
@@ -68,10 +67,6 @@ export class Audit {
   async closeLeft(): Promise<void> {
     const before = this.#now();
     await this.#ports.records.audit.closeLeft(before, [...this.#underWay]);
-  }
-
-  async dropOld(): Promise<void> {
-    await this.#ports.records.audit.dropBefore(new Date(this.#ports.clock.now() - KEPT_MS));
   }
 
   #now(): Date {

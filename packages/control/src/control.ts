@@ -21,6 +21,7 @@ import { Approvals } from './approvals.ts';
 import { ArchiveUseCases, checkReach } from './archive-use-cases.ts';
 import { Audit } from './audit.ts';
 import { Nursery } from './birth.ts';
+import { Chain } from './chain.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { Collector } from './collector.ts';
 import { Driver } from './driver.ts';
@@ -115,6 +116,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     logger,
   });
   const audit = new Audit(ports);
+  const chain = new Chain(ports);
   const retracer = new Retracer(ports, {
     recover: (orphan) => reconciler.recover(orphan),
     forkMore: (caller, reference, from, count) => sandboxes.forkMore(caller, reference, from, count),
@@ -150,7 +152,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     async dropOld() {
       await calls.dropOld();
       await audit.closeLeft();
-      await audit.dropOld();
+      await chain.dropOld();
       await events.dropOld();
       await ports.records.history.dropUnasked(new Date(ports.clock.now() - UNASKED_KEPT_MS));
       await ports.records.shares.dropExpired(new Date(ports.clock.now()));
@@ -173,6 +175,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     },
     watchGateway: () => network.round(),
     followAsks: () => approvals.follow(),
+    link: () => chain.round(),
     async lookAtClock() {
       await approvals.round();
       await setWakes.round();
@@ -257,6 +260,8 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     getOperation: (caller, input) => operations.getOperation(caller, input),
     listEvents: (caller, input) => events.listEvents(caller, input),
     listAudit: (caller, input) => operations.listAudit(caller, input),
+    verifyAudit: (caller) => chain.verify(caller),
+    exportAudit: (caller, input) => chain.export(caller, input),
     listProjects: (caller, input) => tenants.listProjects(caller, input),
     createProject: (caller, input) => tenants.createProject(caller, input),
     getProject: (caller, input) => tenants.getProject(caller, input),
@@ -319,6 +324,8 @@ interface Duties {
   watchGateway(): Promise<void>;
   /** Takes what the gateway holds, for as long as it answers. */
   followAsks(): Promise<void>;
+  /** Links what has ended into the audit's chains. */
+  link(): Promise<void>;
   /** Does what is due. */
   lookAtClock(): Promise<void>;
   /** Looks for marked commands that have ended. */
@@ -353,6 +360,7 @@ class Watch {
       repeated(SAMPLE_EVERY_MS, () => duties.sample(), 'the sandboxes could not be sampled'),
       repeated(CLOCK_EVERY_MS, () => duties.watchGateway(), 'the gateway could not be looked after'),
       repeated(CLOCK_EVERY_MS, () => duties.followAsks(), 'the gateway could not be followed'),
+      repeated(CLOCK_EVERY_MS, () => duties.link(), 'calls that have ended could not be linked'),
       repeated(CLOCK_EVERY_MS, () => duties.lookAtClock(), 'what is due could not be looked up'),
       repeated(ROLL_EVERY_MS, () => duties.checkpoint(), 'a look for commands that have ended failed'),
       repeated(ROLL_EVERY_MS, () => duties.roll(), 'a round of points failed'),

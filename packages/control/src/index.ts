@@ -10,6 +10,8 @@ export { createApiKey, type Identity } from './api-keys.ts';
 export * from './approval-records.ts';
 export type * from './audit-records.ts';
 export type * from './call-records.ts';
+export * from './chain-entries.ts';
+export * from './chain-records.ts';
 export { type Control, createControl } from './control.ts';
 export type * from './egress-records.ts';
 export * from './event-records.ts';

@@ -7,28 +7,23 @@ import type { NetworkConstraints as ShownConstraints } from '@space/contract';
 import {
   AppError,
   checkWithin,
-  type EgressPosition,
   type GatewayPort,
   holdsVm,
   type NetworkConstraints,
   type NetworkPolicy,
   NO_CONSTRAINTS,
   type NodePort,
-  newId,
   type OrganisationId,
   type ProjectId,
   type SandboxId,
 } from '@space/core';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox } from './records.ts';
+import { Seen } from './seen.ts';
 import { mapInParallel, Turns } from './turns.ts';
 import { viewNetwork } from './views.ts';
 
 const PARALLEL_LOADS = 16;
-/** Of one look at what was seen. */
-const MAX_TAKES = 20;
-const KEPT_PER_SANDBOX = 10_000;
-const KEPT_MS = 30 * 24 * 60 * 60 * 1000;
 
 type NetworkPorts = Omit<ControlPorts, 'node'>;
 
@@ -37,15 +32,15 @@ export class Network {
   readonly #gateway: GatewayPort;
   readonly #turns = new Turns<SandboxId>();
   readonly #certificates = new Map<OrganisationId, string>();
-  readonly #seen = new Set<SandboxId>();
+  readonly #seen: Seen;
   /** The gateway that knows all rules; null: none does for certain. */
   #loaded: string | null = null;
-  #taken: EgressPosition | null = null;
   #isAway = false;
 
   constructor(ports: NetworkPorts, gateway: GatewayPort) {
     this.#ports = ports;
     this.#gateway = gateway;
+    this.#seen = new Seen(ports, gateway);
   }
 
   /** The same node, but that the gateway knows the rules of a sandbox before a life of it begins. */
@@ -91,7 +86,7 @@ export class Network {
         await this.#loadAll();
         this.#loaded = instance;
       }
-      await this.#takeSeen();
+      await this.#seen.take();
       this.#isAway = false;
     } catch (err) {
       if (!this.#isAway)
@@ -101,11 +96,7 @@ export class Network {
   }
 
   async dropOld(): Promise<void> {
-    const { records, clock } = this.#ports;
-    const seen = [...this.#seen];
-    this.#seen.clear();
-    for (const id of seen) await records.egress.trim(id, KEPT_PER_SANDBOX);
-    await records.egress.dropBefore(new Date(clock.now() - KEPT_MS));
+    await this.#seen.dropOld();
   }
 
   async getConstraints(organisationId: OrganisationId): Promise<ShownConstraints> {
@@ -171,20 +162,6 @@ export class Network {
   async #loadAll(): Promise<void> {
     const running: readonly RecordedSandbox[] = (await this.#ports.records.allSandboxes()).filter(holdsVm);
     await mapInParallel(running, PARALLEL_LOADS, ({ id }) => this.#load(id));
-  }
-
-  /** Kept before they are taken, so that each is kept at least once. */
-  async #takeSeen(): Promise<void> {
-    const { records, chance } = this.#ports;
-    for (let take = 0; take < MAX_TAKES; take++) {
-      const { records: seen, ...position } = await this.#gateway.takeRecords(this.#taken);
-      if (seen.length > 0) {
-        await records.egress.add(seen.map((one) => ({ ...one, id: newId('egress', chance), at: new Date(one.at) })));
-      }
-      for (const { sandboxId } of seen) this.#seen.add(sandboxId);
-      this.#taken = position;
-      if (seen.length === 0) return;
-    }
   }
 
   async #organisationOf(projectId: ProjectId) {

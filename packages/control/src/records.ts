@@ -38,6 +38,7 @@ import type {
 import type { ApprovalRecords } from './approval-records.ts';
 import type { Asker, AuditRecords } from './audit-records.ts';
 import type { CallRecords } from './call-records.ts';
+import type { ChainRecords } from './chain-records.ts';
 import type { RecordsOfEgress } from './egress-records.ts';
 import type { EventRecords } from './event-records.ts';
 import type { HistoryRecords } from './history-records.ts';
@@ -399,6 +400,7 @@ export interface Records {
   readonly shares: ShareRecords;
   readonly egress: RecordsOfEgress;
   readonly approvals: ApprovalRecords;
+  readonly chain: ChainRecords;
   /** Of the pool of connections, as it is now. */
   load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   /** Throws `unavailable` when the database does not answer. */

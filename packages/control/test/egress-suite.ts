@@ -17,7 +17,7 @@ import { newSandbox, tick } from './records-suite.ts';
 const chance = seededChance(Date.now());
 const at = (seconds: number) => new Date(1_700_000_000_000 + seconds * 1_000);
 
-function record(sandboxId: SandboxId, second: number): RecordedEgress {
+export function egressRecord(sandboxId: SandboxId, second: number): RecordedEgress {
   return {
     id: newId('egress', chance),
     sandboxId,
@@ -45,7 +45,16 @@ export function egressSuite(suite: string, open: () => Promise<Records>): void {
     const [a, b] = [newId('sandbox', chance), newId('sandbox', chance)];
     beforeEach(async () => {
       records = await open();
+      taken = 0;
     });
+
+    let taken = 0;
+    const add = (all: readonly RecordedEgress[]) => {
+      const position = (next: number) => ({ instance: 'gateway', next });
+      const behind = taken === 0 ? null : position(taken);
+      const owned = all.map((one) => ({ ...one, organisationId: DEFAULT_ORGANISATION }));
+      return records.egress.add({ records: owned, changes: [], linkedAt: at(0), position: position(++taken) }, behind);
+    };
 
     const seconds = async (sandboxId: SandboxId, limit = 100) => {
       const { items } = await records.egress.list({ sandboxId, limit });
@@ -53,9 +62,9 @@ export function egressSuite(suite: string, open: () => Promise<Records>): void {
     };
 
     it('is kept as it was, of each sandbox for itself, newest first, page by page', async () => {
-      const all = [1, 2, 3].map((second) => record(a, second));
-      await records.egress.add([...all, record(b, 9)]);
-      await records.egress.add([]);
+      const all = [1, 2, 3].map((second) => egressRecord(a, second));
+      await add([...all, egressRecord(b, 9)]);
+      await add([]);
       const first = await records.egress.list({ sandboxId: a, limit: 2 });
       expect(first.items).toEqual([all[2], all[1]]);
       const next = await records.egress.list({ sandboxId: a, limit: 2, cursor: first.next ?? '' });
@@ -63,8 +72,8 @@ export function egressSuite(suite: string, open: () => Promise<Records>): void {
     });
 
     it('goes when it is old, and beyond a number', async () => {
-      await records.egress.add([1, 2, 3, 4, 5].map((second) => record(a, second)));
-      await records.egress.add([record(b, 1), record(b, 6)]);
+      await add([1, 2, 3, 4, 5].map((second) => egressRecord(a, second)));
+      await add([egressRecord(b, 1), egressRecord(b, 6)]);
       await records.egress.trim(a, 5);
       expect(await seconds(a)).toEqual([5, 4, 3, 2, 1]);
       await records.egress.trim(a, 2);

@@ -8,6 +8,7 @@ export class MemoryAudit implements AuditRecords {
   readonly #turn: () => Promise<void>;
   readonly #operationOf: (id: OperationId) => RecordedOperation | undefined;
   readonly #records = new Map<string, RecordedAudit>();
+  readonly #links = new Map<AuditId, number>();
 
   constructor(turn: () => Promise<void>, operationOf: (id: OperationId) => RecordedOperation | undefined) {
     this.#turn = turn;
@@ -52,9 +53,27 @@ export class MemoryAudit implements AuditRecords {
     return paginate(rows, page, (one) => one.at);
   }
 
-  async dropBefore(time: Date) {
-    await this.#turn();
-    for (const [key, { at }] of this.#records) if (at < time) this.#records.delete(key);
+  /** Those that will not change any more, and are not linked yet. */
+  ended(): readonly RecordedAudit[] {
+    const rows = [...this.#records.values()].map((one) => ({ ...one, outcome: this.#outcomeOf(one) }));
+    const open = rows.filter((one) => one.outcome !== 'running' && !this.#links.has(one.auditId));
+    return open.sort((a, b) => a.at.getTime() - b.at.getTime() || (a.auditId < b.auditId ? -1 : 1));
+  }
+
+  linked({ auditId }: RecordedAudit, number: number): void {
+    this.#links.set(auditId, number);
+  }
+
+  unlinked(organisationId: OrganisationId): number {
+    const own = [...this.#records.values()].filter((one) => one.organisationId === organisationId);
+    return own.filter(({ auditId }) => !this.#links.has(auditId)).length;
+  }
+
+  dropLinked(organisationId: OrganisationId, upTo: number): void {
+    for (const [key, one] of this.#records) {
+      const number = one.organisationId === organisationId ? this.#links.get(one.auditId) : undefined;
+      if (number !== undefined && number <= upTo) this.#records.delete(key);
+    }
   }
 
   #outcomeOf({ operationId, outcome }: RecordedAudit): RecordedAudit['outcome'] {

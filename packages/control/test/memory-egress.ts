@@ -1,20 +1,36 @@
 /** What left sandboxes, in memory, for tests. */
-import type { SandboxId } from '@space/core';
-import type { RecordedEgress, RecordsOfEgress } from '../src/egress-records.ts';
+import type { EgressPosition, SandboxId } from '@space/core';
+import { entryOfChange, entryOfEgress } from '../src/chain-entries.ts';
+import type { RecordedEgress, RecordsOfEgress, TakenEgress } from '../src/egress-records.ts';
 import { paginate } from '../src/page.ts';
 import type { PageRequest } from '../src/records.ts';
+import type { MemoryChain } from './memory-chain.ts';
 
 export class MemoryEgress implements RecordsOfEgress {
   readonly #turn: () => Promise<void>;
+  readonly #chain: MemoryChain;
   #records: RecordedEgress[] = [];
+  #position: EgressPosition | null = null;
 
-  constructor(turn: () => Promise<void>) {
+  constructor(turn: () => Promise<void>, chain: MemoryChain) {
     this.#turn = turn;
+    this.#chain = chain;
   }
 
-  async add(records: readonly RecordedEgress[]) {
+  async position() {
     await this.#turn();
-    this.#records.push(...records);
+    return this.#position;
+  }
+
+  async add({ records, changes, position, linkedAt }: TakenEgress, behind: EgressPosition | null) {
+    await this.#turn();
+    if (this.#position?.instance !== behind?.instance || this.#position?.next !== behind?.next) return;
+    this.#position = position;
+    for (const one of changes) this.#chain.append('egress', one.organisationId, entryOfChange(one), linkedAt);
+    for (const { organisationId, ...one } of records) {
+      this.#chain.append('egress', organisationId, entryOfEgress(one), linkedAt);
+      this.#records.push(one);
+    }
   }
 
   async list(page: PageRequest & { readonly sandboxId: SandboxId }) {

@@ -1,5 +1,6 @@
 import { approvalsSuite } from './approvals-suite.ts';
 import { callsSuite } from './calls-suite.ts';
+import { chainSuite } from './chain-suite.ts';
 import { egressSuite } from './egress-suite.ts';
 import { historySuite } from './history-suite.ts';
 import { MemoryRecords } from './memory-records.ts';
@@ -13,6 +14,7 @@ tenantsSuite('in memory', async () => new MemoryRecords());
 historySuite('in memory', async () => new MemoryRecords());
 callsSuite('in memory', async () => new MemoryRecords());
 schedulesSuite('in memory', async () => new MemoryRecords());
+chainSuite('in memory', async () => new MemoryRecords());
 egressSuite('in memory', async () => new MemoryRecords());
 sharesSuite('in memory', async () => new MemoryRecords());
 approvalsSuite('in memory', async () => new MemoryRecords());

@@ -47,6 +47,7 @@ import {
 import { MemoryApprovals } from './memory-approvals.ts';
 import { MemoryAudit } from './memory-audit.ts';
 import { MemoryCalls } from './memory-calls.ts';
+import { MemoryChain } from './memory-chain.ts';
 import { MemoryEgress } from './memory-egress.ts';
 import { MemoryEvents } from './memory-events.ts';
 import { MemoryHistory } from './memory-history.ts';
@@ -84,7 +85,6 @@ export class MemoryRecords implements Records {
     (id) => (this.#sandboxes.get(id)?.settled ?? 'deleted') !== 'deleted',
     (event) => this.events.put([event]),
   );
-  readonly egress = new MemoryEgress(() => this.#turn());
   readonly approvals = new MemoryApprovals(
     () => this.#turn(),
     (id) => {
@@ -98,6 +98,8 @@ export class MemoryRecords implements Records {
     () => this.#turn(),
     (id) => this.#operations.get(id),
   );
+  readonly chain = new MemoryChain(() => this.#turn(), this.audit);
+  readonly egress = new MemoryEgress(() => this.#turn(), this.chain);
 
   async addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
     await this.#turn();

@@ -1,6 +1,7 @@
 /** For tests: the records in memory, and the suites that every adapter of the records passes. */
 export { approvalsSuite } from './approvals-suite.ts';
 export { callsSuite } from './calls-suite.ts';
+export { chainSuite } from './chain-suite.ts';
 export { egressSuite } from './egress-suite.ts';
 export { historySuite } from './history-suite.ts';
 export { MemoryRecords } from './memory-records.ts';

@@ -111,6 +111,11 @@ export const ANSWERS: Answers = {
     return 'streamed';
   },
   listAudit: async ({ useCases, caller, input }) => ({ body: await useCases.listAudit(caller, input) }),
+  verifyAudit: async ({ useCases, caller, input }) => ({ body: await useCases.verifyAudit(caller, input) }),
+  exportAudit: async (call) => {
+    await sendEvents('exportAudit', call, withEnd(call.useCases.exportAudit(call.caller, call.input)));
+    return 'streamed';
+  },
 
   listProjects: async ({ useCases, caller, input }) => ({ body: await useCases.listProjects(caller, input) }),
   createProject: async ({ useCases, caller, input }) => ({ body: await useCases.createProject(caller, input) }),

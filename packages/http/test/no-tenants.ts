@@ -11,6 +11,12 @@ export class NoTenants {
   listAudit(): Promise<never> {
     return refuse();
   }
+  verifyAudit(): Promise<never> {
+    return refuse();
+  }
+  async *exportAudit(): AsyncGenerator<never> {
+    yield await refuse();
+  }
   getNetwork(): Promise<never> {
     return refuse();
   }

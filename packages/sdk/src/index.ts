@@ -113,7 +113,10 @@ export {
 } from './sandbox.ts';
 export type { Schedule, ScheduleChanges, ScheduledExec, ScheduleOptions, Schedules } from './schedules.ts';
 export {
+  type AuditExportLine,
+  type AuditExportOptions,
   type AuditRecord,
+  type AuditVerification,
   audit,
   type ConstraintChoice,
   type CreatedOrganisation,
@@ -121,6 +124,7 @@ export {
   createProject,
   type DeleteProjectOptions,
   deleteProject,
+  exportAudit,
   getLimits,
   getMetrics,
   getNetwork,
@@ -138,6 +142,7 @@ export {
   setNetwork,
   setPrivateHosts,
   updateProject,
+  verifyAudit,
 } from './tenants.ts';
 export type { CallOptions, ConnectionOptions } from './transport.ts';
 export { SDK_VERSION } from './version.ts';

@@ -1,6 +1,8 @@
 /** Projects and organisations, their limits, and who did what in them; for who may see or manage them. */
 import type {
+  AuditExportEvent,
   AuditList,
+  AuditVerification,
   CreatedOrganisation,
   LimitsAndUsage,
   NetworkConstraints,
@@ -10,12 +12,15 @@ import type {
   ProjectList,
   Request,
 } from '@space/contract';
+import { readEvents } from './lines.ts';
 import { refuseUnknown } from './options.ts';
 import { itemsOf, pagesOf } from './pages.ts';
 import type { NetworkChoice } from './sandbox.ts';
 import { type CallOptions, type ConnectionOptions, signalOf, Transport, withoutConnection } from './transport.ts';
 
-export type { CreatedOrganisation, LimitsAndUsage, NetworkConstraints, Organisation, Project };
+export type { AuditVerification, CreatedOrganisation, LimitsAndUsage, NetworkConstraints, Organisation, Project };
+/** One link, or the place that those of a chain stand behind. */
+export type AuditExportLine = Extract<AuditExportEvent, { type: 'anchor' | 'link' }>;
 export type AuditRecord = AuditList['records'][number];
 /** Null takes a limit away; what is left out stays. */
 export type LimitChanges = Omit<Request<'setLimits'>, 'id'>;
@@ -75,6 +80,33 @@ export async function getLimits(options: Options = {}): Promise<LimitsAndUsage> 
 /** Who did what, and was not allowed to, newest first, fetched as they are asked for. */
 export async function* audit(options: Options = {}): AsyncGenerator<AuditRecord> {
   for await (const page of pagesOf<AuditList>(...listOf('/v1/audit', options))) yield* page.records;
+}
+
+/** Whether the audit is what was written. */
+export async function verifyAudit(options: Options = {}): Promise<AuditVerification> {
+  return callOf(options, { method: 'GET', path: '/v1/audit/verification' });
+}
+
+export interface AuditExportOptions extends Options {
+  /** Left out: both, who did what and what left sandboxes. */
+  readonly chain?: 'calls' | 'egress';
+  readonly since?: Date | string;
+  /** So many of each, the newest. */
+  readonly last?: number;
+  /** Goes on with what comes. */
+  readonly follow?: boolean;
+}
+
+/** The audit in order, each link with its digest; a chain begins with its anchor. */
+export async function* exportAudit(options: AuditExportOptions = {}): AsyncGenerator<AuditExportLine> {
+  const { chain, since, last, follow, signal, ...unknown } = withoutConnection(options);
+  refuseUnknown(unknown);
+  const from = since instanceof Date ? since.toISOString() : since;
+  const query = { chain, since: from, last, follow };
+  const response = await new Transport(options).send({ method: 'GET', path: '/v1/audit/export', query, signal });
+  for await (const event of readEvents<AuditExportEvent>(response, 'end', signal)) {
+    if (event.type === 'anchor' || event.type === 'link') yield event;
+  }
 }
 
 /** For who runs the installation; newest first. */

@@ -1,8 +1,16 @@
 /** network, egress: what a sandbox may reach, and what it did. */
 import { InvalidArgumentError } from '@commander-js/extra-typings';
-import type { AskRule, EgressRecord, NetworkChoice, NetworkRule, SandboxFields } from '@space/sdk';
+import {
+  type AskRule,
+  type EgressRecord,
+  exportAudit,
+  type NetworkChoice,
+  type NetworkRule,
+  type SandboxFields,
+} from '@space/sdk';
 import { type Cli, verb, wholeNumber } from '../cli.ts';
 import { usage } from '../errors.ts';
+import { inert } from '../inert.ts';
 import { resolveSandbox } from '../resolve.ts';
 
 const PRESETS = ['none', 'packages', 'internet'] as const;
@@ -95,10 +103,21 @@ export function network(cli: Cli) {
 
 export function egress(cli: Cli) {
   return verb('egress', 'list what left a sandbox or was refused, newest first')
-    .argument('<sandbox>')
+    .argument('[sandbox]')
     .option('--last <count>', `so many at most (default: ${DEFAULT_RECORDS})`, wholeNumber)
+    .option('--all', 'of all sandboxes of the organisation, oldest first; for admins and auditors')
+    .option('-f, --follow', 'with --all: go on with what comes, until you end it')
     .action(
-      cli.run(async (context, { last = DEFAULT_RECORDS }, reference) => {
+      cli.run(async (context, { last = DEFAULT_RECORDS, all = false, follow = false }, reference) => {
+        if (all === (reference !== undefined) || (follow && !all)) {
+          throw usage('It is either one sandbox, or --all.', 'Give a sandbox, or --all with or without --follow.');
+        }
+        if (reference === undefined) {
+          for await (const line of exportAudit({ ...context.connection, chain: 'egress', last, follow })) {
+            if (line.type === 'link') context.out.item(line.entry, () => inert(lineOf(line)));
+          }
+          return;
+        }
         const sandbox = await resolveSandbox(reference, context);
         const records: EgressRecord[] = [];
         for await (const record of sandbox.egress()) {
@@ -129,6 +148,14 @@ function networkLines({ preset, allow, ask, deny }: SandboxFields['network']): s
 
 function toolsText({ host, path, tools }: Exclude<SandboxFields['network']['deny'][number], string>): string {
   return `${host}${path === '/' ? '' : path}: tools ${tools.join(' ')}`;
+}
+
+function lineOf({ entry }: { readonly entry: object }): string {
+  if ('event' in entry)
+    return 'the gateway is another one: what the one before had not told yet, of a second or less, is lost';
+  const record = entry as EgressRecord & { readonly sandbox: string };
+  const [at = '', outcome = '', what = '', ...rest] = rowOf(record);
+  return [at, record.sandbox, outcome.padEnd(8), what, ...rest].join('  ');
 }
 
 function rowOf(record: EgressRecord): string[] {

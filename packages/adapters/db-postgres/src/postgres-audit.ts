@@ -61,25 +61,10 @@ export class PostgresAudit implements AuditRecords {
 
   list(page: PageRequest & { readonly organisationId: OrganisationId }): Promise<Page<RecordedAudit>> {
     return translated(async () => {
-      const query = this.#db
-        .selectFrom('audit')
-        .leftJoin('operations', 'operations.id', 'audit.operation_id')
-        .selectAll('audit')
-        .select(['operations.outcome as operation_outcome', 'operations.error_code'])
-        .where('audit.organisation_id', '=', page.organisationId);
+      const query = withOperations(this.#db).where('audit.organisation_id', '=', page.organisationId);
       const rows = await newestFirst(query, page, 'audit.at', 'audit.id').execute();
-      const records = rows.map(({ operation_outcome, error_code, ...row }) => {
-        const ended = operation_outcome === 'failed' ? (error_code ?? 'internal') : operation_outcome;
-        const outcome: RecordedAudit['outcome'] = row.outcome ?? ended ?? 'running';
-        return { ...auditOf(row), id: row.id, outcome };
-      });
+      const records = rows.map((row) => ({ ...recordedAuditOf(row), id: row.id }));
       return pageOf(records, page.limit, (one) => one.at);
-    });
-  }
-
-  dropBefore(time: Date): Promise<void> {
-    return translated(async () => {
-      await this.#db.deleteFrom('audit').where('at', '<', time).execute();
     });
   }
 }
@@ -114,6 +99,36 @@ async function appendSoon(db: Kysely<Tables>, row: ReturnType<typeof rowOf>): Pr
     on conflict (request_id) do nothing`.execute(db);
 }
 
+function withOperations(db: Kysely<Tables>) {
+  return db
+    .selectFrom('audit')
+    .leftJoin('operations', 'operations.id', 'audit.operation_id')
+    .selectAll('audit')
+    .select(['operations.id as found', 'operations.outcome as operation_outcome', 'operations.error_code']);
+}
+
+/** Those that will not change any more, and are not linked yet. Of an operation that is gone nobody will ever tell more. */
+export function endedAudit(db: Kysely<Tables>) {
+  return withOperations(db)
+    .where('audit.link', 'is', null)
+    .where((eb) =>
+      eb.or([
+        eb('audit.outcome', 'is not', null),
+        eb('operations.outcome', 'is not', null),
+        eb.and([eb('audit.operation_id', 'is not', null), eb('operations.id', 'is', null)]),
+      ]),
+    )
+    .forUpdate('audit');
+}
+
+type AuditRow = Awaited<ReturnType<ReturnType<typeof withOperations>['executeTakeFirstOrThrow']>>;
+
+export function recordedAuditOf({ found, operation_outcome, error_code, ...row }: AuditRow): RecordedAudit {
+  const ended = operation_outcome === 'failed' ? (error_code ?? 'internal') : operation_outcome;
+  const lost = row.operation_id !== null && found === null ? 'unknown' : null;
+  return { ...auditOf(row), outcome: row.outcome ?? ended ?? lost ?? 'running' };
+}
+
 type Said = Pick<RecordedAudit, 'target' | 'operationId' | 'at'> & { readonly outcome: AuditOutcome | null };
 
 function rowOf(asker: Asker, { target, operationId, outcome, at }: Said) {
@@ -133,7 +148,7 @@ function rowOf(asker: Asker, { target, operationId, outcome, at }: Said) {
   };
 }
 
-function auditOf(row: Omit<Tables['audit'], 'outcome'>) {
+function auditOf(row: Omit<Tables['audit'], 'outcome' | 'link'>) {
   return {
     auditId: row.id as AuditId,
     requestId: row.request_id,

@@ -1,10 +1,24 @@
 /** What left sandboxes, in PostgreSQL. */
-import { type Page, type PageRequest, pageOf, type RecordedEgress, type RecordsOfEgress } from '@space/control';
-import type { EgressId, SandboxId } from '@space/core';
+import {
+  entryOfChange,
+  entryOfEgress,
+  type Page,
+  type PageRequest,
+  pageOf,
+  type RecordedEgress,
+  type RecordsOfEgress,
+  type TakenEgress,
+} from '@space/control';
+import type { EgressId, EgressPosition, SandboxId } from '@space/core';
 import { type Kysely, sql } from 'kysely';
 import { translated } from './errors.ts';
 import { newestFirst } from './pages.ts';
+import { appendLinks } from './postgres-chain.ts';
 import type { Tables } from './schema.ts';
+
+function positionOf(row: { instance: string; next: string | number } | undefined): EgressPosition | null {
+  return row === undefined ? null : { instance: row.instance, next: Number(row.next) };
+}
 
 export class PostgresEgress implements RecordsOfEgress {
   readonly #db: Kysely<Tables>;
@@ -13,14 +27,32 @@ export class PostgresEgress implements RecordsOfEgress {
     this.#db = db;
   }
 
-  add(records: readonly RecordedEgress[]): Promise<void> {
-    if (records.length === 0) return Promise.resolve();
-    const rows = records.map(({ id, sandboxId, at, ...record }) => {
-      return { id, sandbox_id: sandboxId, at, record: JSON.stringify(record) };
-    });
-    return translated(async () => {
-      await this.#db.insertInto('egress').values(rows).execute();
-    });
+  position(): Promise<EgressPosition | null> {
+    return translated(async () =>
+      positionOf(await this.#db.selectFrom('egress_position').selectAll().executeTakeFirst()),
+    );
+  }
+
+  add(taken: TakenEgress, behind: EgressPosition | null): Promise<void> {
+    const { records, changes, position, linkedAt } = taken;
+    return translated(() =>
+      this.#db.transaction().execute(async (tx) => {
+        const held = await tx.selectFrom('egress_position').selectAll().forUpdate().executeTakeFirst();
+        const now = positionOf(held);
+        if (now?.instance !== behind?.instance || now?.next !== behind?.next) return;
+        if (held === undefined) await tx.insertInto('egress_position').values(position).execute();
+        else await tx.updateTable('egress_position').set(position).execute();
+        const rows = records.map(({ id, sandboxId, at, organisationId: _, ...record }) => {
+          return { id, sandbox_id: sandboxId, at, record: JSON.stringify(record) };
+        });
+        if (rows.length > 0) await tx.insertInto('egress').values(rows).execute();
+        const entries = [
+          ...changes.map((one) => ({ organisationId: one.organisationId, entry: entryOfChange(one) })),
+          ...records.map((one) => ({ organisationId: one.organisationId, entry: entryOfEgress(one) })),
+        ];
+        await appendLinks(tx, 'egress', entries, linkedAt);
+      }),
+    );
   }
 
   list(page: PageRequest & { readonly sandboxId: SandboxId }): Promise<Page<RecordedEgress>> {

@@ -3,6 +3,7 @@ import {
   type ApprovalRecords,
   type AuditRecords,
   type CallRecords,
+  type ChainRecords,
   countsAsKept,
   type EventRecords,
   endsPauseFailure,
@@ -50,6 +51,7 @@ import { newestFirst } from './pages.ts';
 import { PostgresApprovals, voidApprovals } from './postgres-approvals.ts';
 import { PostgresAudit, recordBegun } from './postgres-audit.ts';
 import { PostgresCalls } from './postgres-calls.ts';
+import { PostgresChain } from './postgres-chain.ts';
 import { PostgresEgress } from './postgres-egress.ts';
 import { appendEvents, PostgresEvents } from './postgres-events.ts';
 import { doomSnapshots, dropSnapshots, PostgresHistory } from './postgres-history.ts';
@@ -74,6 +76,7 @@ class PostgresRecords implements Records {
   readonly shares: ShareRecords;
   readonly egress: RecordsOfEgress;
   readonly approvals: ApprovalRecords;
+  readonly chain: ChainRecords;
   readonly #db: Kysely<Tables>;
   readonly #load: Database['load'];
 
@@ -89,6 +92,7 @@ class PostgresRecords implements Records {
     this.shares = new PostgresShares(db);
     this.egress = new PostgresEgress(db);
     this.approvals = new PostgresApprovals(db);
+    this.chain = new PostgresChain(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {

@@ -1,6 +1,7 @@
 import {
   approvalsSuite,
   callsSuite,
+  chainSuite,
   egressSuite,
   historySuite,
   recordsSuite,
@@ -10,7 +11,7 @@ import {
 } from '@space/control/testing';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import { sql } from 'kysely';
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Database, openDatabase } from './database.ts';
 import { createPostgresRecords } from './postgres-records.ts';
 import type { PrivateCluster } from './private-cluster.ts';
@@ -33,9 +34,13 @@ afterAll(async () => {
 }, 60_000);
 
 const open = async () => {
-  await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress, approvals`.execute(
-    database.db,
-  );
+  // Nobody but who owns the database can do this to the audit.
+  await database.db.transaction().execute(async (tx) => {
+    await sql`set local session_replication_role = 'replica'`.execute(tx);
+    await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress, egress_position, audit_chains, audit_links, approvals`.execute(
+      tx,
+    );
+  });
   await sql`update event_floor set tx = 0, number = 0`.execute(database.db);
   await sql`delete from projects where id <> ${DEFAULT_PROJECT}`.execute(database.db);
   await sql`update projects set snapshot_policy = '{}'`.execute(database.db);
@@ -51,3 +56,49 @@ historySuite('in PostgreSQL', open);
 sharesSuite('in PostgreSQL', open);
 egressSuite('in PostgreSQL', open);
 approvalsSuite('in PostgreSQL', open);
+chainSuite('in PostgreSQL', open);
+
+describe('the audit in PostgreSQL', () => {
+  it('is only added to, whoever asks with the rights of the platform', async () => {
+    const records = await open();
+    const target = 'what';
+    const asker = {
+      auditId: 'aud_0000000000000001',
+      requestId: 'req_1',
+      apiKeyId: 'key_0000000000000001',
+      organisationId: DEFAULT_ORGANISATION,
+      projectId: null,
+      action: 'network.manage',
+      call: 'setNetwork',
+    } as const;
+    await records.audit.append({ ...asker, target, outcome: null, at: new Date() } as never);
+    const refused = async (statement: string) =>
+      expect(sql.raw(statement).execute(database.db), statement).rejects.toMatchObject({ code: '23001' });
+    await refused("update audit set call = 'other'");
+    await refused('delete from audit');
+    await records.audit.complete(asker.auditId as never, { target, outcome: 'ok' });
+    expect(await records.chain.linkCalls(10, new Date())).toBe(1);
+    for (const statement of [
+      "update audit set outcome = 'forbidden'",
+      'update audit set link = null',
+      'delete from audit',
+      'truncate audit',
+      "update audit_links set entry = 'other'",
+      'update audit_links set number = 2',
+      'delete from audit_links',
+      'truncate audit_links',
+      'update audit_chains set head_number = 0',
+      'update audit_chains set head_number = 2',
+      "update audit_chains set head_digest = 'other'",
+      "update audit_chains set anchor_number = 1, anchor_digest = 'other'",
+      "update audit_chains set organisation_id = 'other'",
+      'delete from audit_chains',
+      'truncate audit_chains, audit_links',
+    ]) {
+      await refused(statement);
+    }
+    expect((await records.audit.list({ organisationId: DEFAULT_ORGANISATION, limit: 10 })).items).toHaveLength(1);
+    await records.chain.drop('calls', { before: new Date(Date.now() + 1_000), kept: 10, limit: 10 });
+    expect((await records.audit.list({ organisationId: DEFAULT_ORGANISATION, limit: 10 })).items).toEqual([]);
+  });
+});

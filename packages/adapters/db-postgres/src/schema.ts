@@ -3,6 +3,7 @@
 import type {
   Archiving,
   AuditOutcome,
+  ChainName,
   EventKind,
   OperationInput,
   Outcome,
@@ -37,6 +38,7 @@ import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import type { ColumnType, Generated, Insertable, Selectable } from 'kysely';
 import { sql } from 'kysely';
 import type { Migration } from 'kysely/migration';
+import { ONLY_ADDED_TO } from './only-added-to.ts';
 
 type Json<T> = ColumnType<T, string, string>;
 
@@ -185,6 +187,8 @@ interface AuditTable {
   /** Null: that of the operation; or, without one, there is none yet. */
   outcome: AuditOutcome | 'unknown' | null;
   at: Date;
+  /** Its number in the chain of calls; null: it is not linked yet. */
+  link: Generated<string | null>;
 }
 
 interface EventTable {
@@ -273,6 +277,26 @@ interface ApprovalTable {
   snapshot: ColumnType<SnapshotBefore | null, string | null | undefined, string | null>;
 }
 
+type BigNumber = ColumnType<string, number | string, number | string>;
+
+interface AuditChainTable {
+  organisation_id: string;
+  chain: ChainName;
+  anchor_number: BigNumber;
+  anchor_digest: string;
+  head_number: BigNumber;
+  head_digest: string;
+}
+
+interface AuditLinkTable {
+  organisation_id: string;
+  chain: ChainName;
+  number: BigNumber;
+  at: Date;
+  entry: string;
+  digest: string;
+}
+
 export interface Tables {
   sandboxes: SandboxTable;
   snapshots: SnapshotTable;
@@ -290,6 +314,9 @@ export interface Tables {
   shares: ShareTable;
   egress: EgressTable;
   approvals: ApprovalTable;
+  egress_position: { instance: string; next: ColumnType<string, number, number> };
+  audit_chains: AuditChainTable;
+  audit_links: AuditLinkTable;
 }
 
 export type SandboxRow = Selectable<SandboxTable>;
@@ -774,6 +801,38 @@ export const MIGRATIONS: Record<string, Migration> = {
       await sql`create index approvals_pending on approvals (organisation_id) where state = 'pending'`.execute(db);
       await sql`create index approvals_expiry on approvals (expires_at)`.execute(db);
       await sql`alter table events add column approval_id text`.execute(db);
+    },
+  },
+  /** What there is of calls is linked in the rounds that follow. */
+  '0029_chains': {
+    async up(db) {
+      await sql`alter table audit add column link bigint`.execute(db);
+      await sql`create index audit_unlinked on audit (at, id) where link is null`.execute(db);
+      await sql`create index audit_link on audit (organisation_id, link)`.execute(db);
+      await sql`create table egress_position (instance text not null, next bigint not null)`.execute(db);
+      await sql`
+        create table audit_chains (
+          organisation_id text not null,
+          chain text not null check (chain in ('calls', 'egress')),
+          anchor_number bigint not null,
+          anchor_digest text not null,
+          head_number bigint not null,
+          head_digest text not null,
+          primary key (organisation_id, chain),
+          check (anchor_number between 0 and head_number)
+        )`.execute(db);
+      await sql`
+        create table audit_links (
+          organisation_id text not null,
+          chain text not null,
+          number bigint not null,
+          at timestamptz(3) not null,
+          entry text not null,
+          digest text not null,
+          primary key (organisation_id, chain, number)
+        )`.execute(db);
+      await sql`create index audit_links_at on audit_links (organisation_id, chain, at)`.execute(db);
+      for (const statement of ONLY_ADDED_TO) await sql.raw(statement).execute(db);
     },
   },
 };

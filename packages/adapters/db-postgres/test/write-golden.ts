@@ -6,8 +6,9 @@
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Caller } from '@space/contract';
-import { createApiKey, createControl } from '@space/control';
+import { createApiKey, createControl, type TakenEgress } from '@space/control';
 import {
   DEFAULT_ORGANISATION,
   DEFAULT_PROJECT,
@@ -91,13 +92,18 @@ await records.history.noteArchiving(
 const failure = { code: 'agent_lost', detail: 'The agent does not answer.', attempts: 3, since: now } as const;
 await records.notePauseFailure(archivedId, failure, now);
 const request = { method: 'GET', path: '/v1/items', calls: null, rule: 'allow 1', status: 200 };
-await records.egress.add([
-  {
-    ...{ id: newId('egress', chance), sandboxId: archivedId, lifeId: newId('life', chance), at: now },
-    ...{ protocol: 'http', host: 'api.example.com', port: 443, outcome: 'allowed', lostBefore: 0, ...request },
-    ...{ sentBytes: 100, receivedBytes: 2000, durationMs: 12 },
-  },
-]);
+const left = {
+  protocol: 'http' as const,
+  outcome: 'allowed' as const,
+  ...{ id: newId('egress', chance), sandboxId: archivedId, lifeId: newId('life', chance), at: now },
+  ...{ host: 'api.example.com', port: 443, lostBefore: 0, ...request },
+  ...{ sentBytes: 100, receivedBytes: 2000, durationMs: 12, organisationId: DEFAULT_ORGANISATION },
+} satisfies TakenEgress['records'][number];
+// Behind what control itself has taken from its gateway.
+let behind = await records.egress.position();
+for (; behind === null; behind = await records.egress.position()) await sleep(100);
+const position = { ...behind, next: behind.next + 1 };
+await records.egress.add({ records: [left], changes: [], linkedAt: now, position }, behind);
 
 const crashed = await control.createSandbox(caller(), { name: 'crashed' });
 await control.takeSnapshot(caller(), { id: crashed.id });

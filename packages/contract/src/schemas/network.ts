@@ -206,7 +206,7 @@ export const privateHostsBody = z
   })
   .meta({ id: 'SetPrivateHosts' });
 
-const egressRecord = z
+export const egressRecord = z
   .strictObject({
     at: timestamp,
     lifeId: z.string().meta({ description: 'The run of the sandbox that it was of.' }),
