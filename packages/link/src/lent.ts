@@ -8,6 +8,8 @@ import { FRAME, type Frame, type Line, LineError, MAX_BODY_BYTES } from './line.
 
 /** Of each direction: what may be under way, and unread. */
 const WINDOW_BYTES = 256 * 1024;
+/** What has been taken is told of in such portions: a frame of its own for each piece would cost as much as the piece. */
+const CREDIT_AFTER_BYTES = WINDOW_BYTES / 4;
 const CREDIT_BYTES = 4;
 
 export class LentConnection implements PortConnection {
@@ -19,6 +21,8 @@ export class LentConnection implements PortConnection {
   readonly #close: () => void;
   readonly #unread: Uint8Array[] = [];
   #unreadBytes = 0;
+  /** Taken, and not told of yet. */
+  #takenBytes = 0;
   #room = WINDOW_BYTES;
   #ended = false;
   #farEnded = false;
@@ -74,7 +78,12 @@ export class LentConnection implements PortConnection {
         if (piece !== undefined) {
           yield piece;
           this.#unreadBytes -= piece.length;
-          await this.#line.send(FRAME.credit, [credit(piece.length)]);
+          this.#takenBytes += piece.length;
+          if (this.#takenBytes >= CREDIT_AFTER_BYTES) {
+            const taken = credit(this.#takenBytes);
+            this.#takenBytes = 0;
+            await this.#line.send(FRAME.credit, [taken]);
+          }
         } else if (this.#farEnded) {
           return this.#settle();
         } else {

@@ -56,10 +56,13 @@ export async function serveCalls(served: ServedCalls): Promise<Service> {
   };
 }
 
+/** Callers that come at once wait for their turn; the kernel turns those beyond away, and has a bound of its own (somaxconn). */
+const BACKLOG = 4096;
+
 async function listen(server: Server, path: string): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(path, resolve);
+    server.listen({ path, backlog: BACKLOG }, resolve);
   });
 }
 

@@ -64,6 +64,19 @@ it('says that there is no gateway', async () => {
   await expect(carry().carried).rejects.toMatchObject({ code: 'unavailable' });
 });
 
+it('takes a thousand connections that are opened at once', async () => {
+  gateway.handle = async (guest) => guest.end();
+  const dialled = connectEgress(socketPath);
+  const { signal } = new AbortController();
+  const carried = Array.from({ length: 1000 }, () => {
+    const [program, guest] = portPair();
+    program.end();
+    return dialled.carry(CONNECTION, guest, signal);
+  });
+  await Promise.all(carried);
+  expect(gateway.asked.length).toBe(1000);
+});
+
 it('takes no more from a program than is read, and tells the gateway of its end meanwhile', async () => {
   const life = new AbortController();
   const seen = Promise.withResolvers<unknown>();
