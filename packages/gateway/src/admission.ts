@@ -2,8 +2,9 @@
  * What each request passes before it leaves, whatever the form of HTTP that it came in: one stage after another, each of which
  * may refuse it. What comes out is what is sent.
  */
+import type { EventEmitter } from 'node:events';
 import type { Transform } from 'node:stream';
-import { type ApprovalId, type EgressRequest, mustBeAsked } from '@space/core';
+import { AppError, type ApprovalId, type EgressRequest, mustBeAsked } from '@space/core';
 import { askFirst } from './ask-stage.ts';
 import { lookInto } from './look-into.ts';
 import type { Passage } from './passage.ts';
@@ -62,4 +63,14 @@ export async function admit(passage: Passage, asked: AskedRequest): Promise<Admi
   const { request, url } = asked;
   const { approvalId = null, headers = asked.headers } = approved ?? {};
   return { request, url, headers, rule: decision.rule, approvalId, answer: (head) => ({ ...head, through: null }) };
+}
+
+/** One for all, since an error that is made for each request costs more than the rest of its bookkeeping. */
+const NOBODY_WAITS = new AppError('egress_failed', 'The program did not wait for the answer.');
+
+/** Aborts when what is answered on has closed. */
+export function untilClosed(answer: EventEmitter): AbortSignal {
+  const closed = new AbortController();
+  answer.once('close', () => closed.abort(NOBODY_WAITS));
+  return closed.signal;
 }

@@ -75,6 +75,10 @@ export class GuestStream extends Duplex {
     this.#connection.write(chunk).then(() => done(), done);
   }
 
+  override _writev(chunks: { chunk: Buffer }[], done: (error?: Error | null) => void): void {
+    this._write(Buffer.concat(chunks.map(({ chunk }) => chunk)), 'utf8', done);
+  }
+
   override _final(done: (error?: Error | null) => void): void {
     this.#connection.end();
     done();

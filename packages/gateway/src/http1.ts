@@ -13,7 +13,7 @@ import {
 } from 'node:http';
 import { type Duplex, pipeline } from 'node:stream';
 import { AppError } from '@space/core';
-import { type Admitted, type AskedRequest, admit, type Header } from './admission.ts';
+import { type Admitted, type AskedRequest, admit, type Header, untilClosed } from './admission.ts';
 import type { Account, Passage } from './passage.ts';
 import { pump } from './pump.ts';
 import { answerOf } from './refusal.ts';
@@ -230,7 +230,10 @@ function giveBack(response: IncomingMessage, { answer, admitted, upgraded }: For
   answer.sendDate = false;
   const closes = upgraded === null ? [] : ['Connection', 'close'];
   answer.writeHead(given.status, statusMessage.replace(/[^\x20-\x7e]/g, '?'), [...given.headers.flat(), ...closes]);
-  answer.flushHeaders();
+  // With the first bytes of the body where those are there already, and alone where they are waited for.
+  setImmediate(() => {
+    if (!answer.writableEnded && !answer.destroyed) answer.flushHeaders();
+  });
   response.on('data', (bytes: Buffer) => {
     account.receivedBytes += bytes.length;
   });
@@ -251,12 +254,6 @@ function refuse(incoming: IncomingMessage, answer: ServerResponse, thrown: unkno
   answer.writeHead(status, STATUS_CODES[status] ?? '', { ...headers, connection: 'close' });
   answer.end(incoming.method === 'HEAD' ? undefined : body);
   incoming.resume();
-}
-
-function untilClosed(answer: ServerResponse): AbortSignal {
-  const closed = new AbortController();
-  answer.once('close', () => closed.abort());
-  return closed.signal;
 }
 
 /** Also what throws in a listener must end its own connection only. */

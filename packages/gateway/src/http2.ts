@@ -14,7 +14,7 @@ import {
 } from 'node:http2';
 import { type Duplex, pipeline } from 'node:stream';
 import { AppError } from '@space/core';
-import { type Admitted, type AskedRequest, admit, type Header } from './admission.ts';
+import { type Admitted, type AskedRequest, admit, type Header, untilClosed } from './admission.ts';
 import type { Way } from './http1.ts';
 import type { Account, Passage } from './passage.ts';
 import { answerOf } from './refusal.ts';
@@ -175,12 +175,6 @@ function trailersOf(from: AnyStream): Trailers {
 /** Sent also when there are none, since that is what ends the stream. */
 function sendTrailers(trailers: Trailers, to: AnyStream): void {
   to.on('wantTrailers', () => orDestroy(to, () => to.sendTrailers(trailers())));
-}
-
-function untilClosed(near: ServerHttp2Stream): AbortSignal {
-  const closed = new AbortController();
-  near.once('close', () => closed.abort());
-  return closed.signal;
 }
 
 /** What throws in a listener, since a host said what cannot be said again, ends its own stream only. */
