@@ -10,7 +10,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { listOrganisations, type Sandbox, setPrivateHosts } from '@space/sdk';
+import { approve, createKey, deny, listApprovals, listOrganisations, type Sandbox, setPrivateHosts } from '@space/sdk';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
 
@@ -111,6 +111,33 @@ it('a fork has the rules and the certificate of its source, and a paused sandbox
   await copy?.delete();
   await sandbox.pause();
   expect(await printed(`curl -s ${url}/woken`)).toBe('GET /woken\n');
+});
+
+it('what a rule asks for waits for a reviewer, leaves once when approved, and not at all when denied', async () => {
+  const port = Number(new URL(url).port);
+  await sandbox.update({ network: { preset: 'none', ask: [{ host: HOST, ports: [port] }] } });
+  const { secretKey } = await createKey({ ...world.connection, roles: ['reviewer'] });
+  const reviewer = { ...world.connection, apiKey: secretKey ?? '' };
+  const waiting = async () => {
+    for await (const one of listApprovals({ ...reviewer, state: 'pending' })) return one;
+    return undefined;
+  };
+  const soon = { timeout: 20_000 };
+  const before = arrived.length;
+  const sending = printed(`curl -s -d cents=1 ${url}/pay`);
+  await expect.poll(waiting, soon).toMatchObject({ request: { method: 'POST', host: HOST, url: '/pay' } });
+  expect(arrived.length).toBe(before);
+  const { id = '' } = (await waiting()) ?? {};
+  await expect(approve(id, world.connection)).rejects.toMatchObject({ code: 'forbidden' });
+  await approve(id, reviewer);
+  expect(await sending).toBe('POST /pay\n');
+  const [point] = (await sandbox.timeline()).snapshots;
+  expect(point).toMatchObject({ cause: 'approval' });
+  const denied = printed(`curl -s -w '%{http_code}' -d cents=1 ${url}/pay`);
+  await expect.poll(waiting, soon).toBeDefined();
+  await deny((await waiting())?.id ?? '', { ...reviewer, reason: 'once is enough' });
+  expect(await denied).toMatch(/once is enough[\s\S]*403$/);
+  expect(arrived.slice(before)).toEqual([`POST ${HOST}:${port} /pay`]);
 });
 
 it('what left, and what was refused, is told by host, method and path, without the query', async () => {
