@@ -66,6 +66,7 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   createOrganisation: { name: 'x' },
   setNetwork: { preset: 'internet', allow: [], ask: [], deny: [], readOnly: [] },
   setPrivateHosts: { privateHosts: [] },
+  setWebhook: { url: 'https://hooks.example/' },
 };
 
 /** The kind of thing that `{id}` of a path names. */

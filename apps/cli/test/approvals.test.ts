@@ -57,6 +57,17 @@ describe('approvals', () => {
     expect(await world.json('approvals', 'ls', '--all', '--sandbox', 'box')).toMatchObject([{ id: approval }]);
   });
 
+  it('are told to an address that an admin sets', async () => {
+    const url = 'https://hooks.example/space';
+    expect((await world.run(['approvals', 'webhook'])).stderr).toContain('has no webhook');
+    expect(await world.ok('approvals', 'webhook', url)).toMatch(/^whsec_.+\n$/);
+    expect(await world.ok('approvals', 'webhook')).toBe(`url     ${url}\n`);
+    expect((await world.run(['approvals', 'webhook', 'http://hooks.example/'])).code).toBe(1);
+    expect((await asReviewer('approvals', 'webhook', url)).stderr).toContain('network.manage');
+    await world.ok('approvals', 'webhook', '--off');
+    expect((await world.run(['approvals', 'webhook'])).code).toBe(1);
+  });
+
   it('are followed as they come, and denied', async () => {
     const child = world.start(['approvals', 'ls', '--follow', '--json'], { SPACE_API_KEY: reviewer });
     const line = once(child.stdout, 'data');

@@ -12,6 +12,7 @@ import { PORT_ROUTES } from './port-routes.ts';
 import { bytes, json, ndjson, noBody, nothing, type Route, text } from './route.ts';
 import { SCHEDULE_ROUTES } from './schedule-routes.ts';
 import * as schemas from './schemas/index.ts';
+import { WEBHOOK_ROUTES } from './webhook-routes.ts';
 
 /** What any route can answer, beside the protocol's own errors. */
 export const COMMON_ERRORS = [
@@ -230,6 +231,7 @@ export const ROUTES = {
   ...PORT_ROUTES,
   ...NETWORK_ROUTES,
   ...APPROVAL_ROUTES,
+  ...WEBHOOK_ROUTES,
   ...ARCHIVE_ROUTES,
   ...SCHEDULE_ROUTES,
   pauseSandbox: {

@@ -61,6 +61,8 @@ import type {
   StartedProcess,
   TemplateList,
   Timeline,
+  Webhook,
+  WebhookSet,
   WrittenInput,
 } from './types.ts';
 
@@ -184,6 +186,9 @@ export interface UseCases {
   getNetwork(caller: Caller, input: Input<'getNetwork'>): Promise<NetworkConstraints>;
   setNetwork(caller: Caller, input: Input<'setNetwork'>): Promise<NetworkConstraints>;
   setPrivateHosts(caller: Caller, input: Input<'setPrivateHosts'>): Promise<NetworkConstraints>;
+  getWebhook(caller: Caller, input: Input<'getWebhook'>): Promise<Webhook>;
+  setWebhook(caller: Caller, input: Input<'setWebhook'>): Promise<WebhookSet>;
+  removeWebhook(caller: Caller, input: Input<'removeWebhook'>): Promise<void>;
   listApprovals(caller: Caller, input: Input<'listApprovals'>): Promise<ApprovalList>;
   getApproval(caller: Caller, input: Input<'getApproval'>): Promise<ApprovalDetail>;
   approveRequest(caller: Caller, input: Input<'approveRequest'>): Promise<ApprovalDetail>;

@@ -35,6 +35,7 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   takeSnapshot: { name: 'a', note: 'b' },
   forkSandbox: { count: 2 },
   updateSandbox: { idle: { pauseAfterMs: null }, network: { preset: 'none' } },
+  setWebhook: { url: 'https://hooks.example/' },
   setNetwork: { preset: 'internet', allow: [], ask: [], deny: [], readOnly: [] },
   setPrivateHosts: { privateHosts: ['git.corp.example'] },
   rewindSandbox: { to: 'a' },

@@ -38,6 +38,7 @@ import { LifecycleUseCases } from './lifecycle-use-cases.ts';
 import { Metrics } from './metrics.ts';
 import { Moves } from './moves.ts';
 import { Network } from './network.ts';
+import { Notices } from './notices.ts';
 import { OperationUseCases } from './operation-use-cases.ts';
 import { PortUseCases } from './port-use-cases.ts';
 import type { ControlPorts } from './ports.ts';
@@ -135,6 +136,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const rolling = new RollingPoints(machinery, collector);
   const regularArchives = new RegularArchives(machinery);
   const approvals = new Approvals(machinery, gateway);
+  const notices = new Notices(ports, gateway);
   const scrubber = new Scrubber(ports);
   const checkpoints = new Checkpoints(machinery);
   const guests = new GuestUseCases(machinery, sandboxes, { calls, checkpoints });
@@ -176,8 +178,11 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     watchGateway: () => network.round(),
     followAsks: () => approvals.follow(),
     link: () => chain.round(),
-    async lookAtClock() {
+    async lookAtAsks() {
       await approvals.round();
+      await notices.round();
+    },
+    async lookAtClock() {
       await setWakes.round();
       await expiries.round();
       await scheduleRuns.round();
@@ -244,6 +249,9 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     getNetwork: ({ principal }) => network.getConstraints(principal.organisationId),
     setNetwork: ({ principal }, input) => network.setConstraints(principal.organisationId, input),
     setPrivateHosts: (_caller, { id, privateHosts }) => network.setConstraints(id, { privateHosts }),
+    getWebhook: (caller) => notices.getWebhook(caller),
+    setWebhook: (caller, input) => notices.setWebhook(caller, input),
+    removeWebhook: (caller) => notices.removeWebhook(caller),
     listApprovals: (caller, input) => approvals.listApprovals(caller, input),
     getApproval: (caller, input) => approvals.getApproval(caller, input),
     approveRequest: (caller, input) => approvals.approveRequest(caller, input),
@@ -307,6 +315,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
         scheduleRuns.settled(),
         rolling.settled(),
         approvals.settled(),
+        notices.settled(),
         regularArchives.settled(),
         relief.close(),
         collector.close(),
@@ -326,6 +335,8 @@ interface Duties {
   followAsks(): Promise<void>;
   /** Links what has ended into the audit's chains. */
   link(): Promise<void>;
+  /** Ends approvals that are late, and tells of those that wait. */
+  lookAtAsks(): Promise<void>;
   /** Does what is due. */
   lookAtClock(): Promise<void>;
   /** Looks for marked commands that have ended. */
@@ -361,6 +372,7 @@ class Watch {
       repeated(CLOCK_EVERY_MS, () => duties.watchGateway(), 'the gateway could not be looked after'),
       repeated(CLOCK_EVERY_MS, () => duties.followAsks(), 'the gateway could not be followed'),
       repeated(CLOCK_EVERY_MS, () => duties.link(), 'calls that have ended could not be linked'),
+      repeated(CLOCK_EVERY_MS, () => duties.lookAtAsks(), 'what waits for a reviewer could not be looked up'),
       repeated(CLOCK_EVERY_MS, () => duties.lookAtClock(), 'what is due could not be looked up'),
       repeated(ROLL_EVERY_MS, () => duties.checkpoint(), 'a look for commands that have ended failed'),
       repeated(ROLL_EVERY_MS, () => duties.roll(), 'a round of points failed'),

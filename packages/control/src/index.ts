@@ -16,6 +16,7 @@ export { type Control, createControl } from './control.ts';
 export type * from './egress-records.ts';
 export * from './event-records.ts';
 export type * from './history-records.ts';
+export type * from './notice-records.ts';
 export { decodeCursor, pageOf } from './page.ts';
 export type { ControlPorts, Logger } from './ports.ts';
 export type { ReconcileReport } from './reconcile.ts';

@@ -42,6 +42,7 @@ import type { ChainRecords } from './chain-records.ts';
 import type { RecordsOfEgress } from './egress-records.ts';
 import type { EventRecords } from './event-records.ts';
 import type { HistoryRecords } from './history-records.ts';
+import type { NoticeRecords } from './notice-records.ts';
 import type { ScheduleRecords } from './schedule-records.ts';
 import type { ShareRecords } from './share-records.ts';
 import type { TenantRecords } from './tenant-records.ts';
@@ -401,6 +402,7 @@ export interface Records {
   readonly egress: RecordsOfEgress;
   readonly approvals: ApprovalRecords;
   readonly chain: ChainRecords;
+  readonly notices: NoticeRecords;
   /** Of the pool of connections, as it is now. */
   load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   /** Throws `unavailable` when the database does not answer. */

@@ -20,18 +20,27 @@ import { eventOfApproval, type NewEvent } from '../src/event-records.ts';
 import { paginate } from '../src/page.ts';
 import type { PageRequest } from '../src/records.ts';
 
+/** Who tells somebody of what waits. */
+interface ToldOf {
+  asked(approval: RecordedApproval): void;
+  ended(id: ApprovalId): void;
+}
+
 export class MemoryApprovals implements ApprovalRecords {
   readonly #turn: () => Promise<void>;
   /** Null: the sandbox is gone. */
   readonly #generationOf: (id: SandboxId) => number | null;
   readonly #tell: (event: NewEvent) => void;
+  readonly #notices: ToldOf;
   readonly #approvals = new Map<ApprovalId, RecordedApproval>();
 
   constructor(
     turn: () => Promise<void>,
     generationOf: (id: SandboxId) => number | null,
     tell: (event: NewEvent) => void,
+    notices: ToldOf,
   ) {
+    this.#notices = notices;
     this.#turn = turn;
     this.#generationOf = generationOf;
     this.#tell = tell;
@@ -59,8 +68,13 @@ export class MemoryApprovals implements ApprovalRecords {
     const undecided = { decidedBy: null, decidedAt: null, reason: null, endedAt: null, usedFor: null, snapshot: null };
     const approval: RecordedApproval = { ...fresh, ...undecided, generation, state: 'pending' };
     this.#approvals.set(approval.id, approval);
+    this.#notices.asked(approval);
     this.#tell(eventOfApproval('requested', approval, requestedAt));
     return approval;
+  }
+
+  now(id: ApprovalId): RecordedApproval | null {
+    return this.#approvals.get(id) ?? null;
   }
 
   async find(id: ApprovalId) {
@@ -138,6 +152,7 @@ export class MemoryApprovals implements ApprovalRecords {
     const state = afterStep(before.state, step);
     if (state === null || (step !== 'release' && before.expiresAt <= at)) return null;
     const after = { ...before, ...changes, state };
+    this.#notices.ended(id);
     this.#approvals.set(id, after);
     this.#tell(eventOfApproval(step === 'release' ? 'released' : state, after, at));
     return after;
@@ -145,6 +160,7 @@ export class MemoryApprovals implements ApprovalRecords {
 
   #end(one: RecordedApproval, state: 'expired' | 'void', at: Date): RecordedApproval {
     const ended = { ...one, state, endedAt: at };
+    this.#notices.ended(one.id);
     this.#approvals.set(one.id, ended);
     this.#tell(eventOfApproval(state, ended, at));
     return ended;

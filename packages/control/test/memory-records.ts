@@ -51,6 +51,7 @@ import { MemoryChain } from './memory-chain.ts';
 import { MemoryEgress } from './memory-egress.ts';
 import { MemoryEvents } from './memory-events.ts';
 import { MemoryHistory } from './memory-history.ts';
+import { MemoryNotices } from './memory-notices.ts';
 import { MemorySchedules } from './memory-schedules.ts';
 import { MemoryShares } from './memory-shares.ts';
 import { MemoryTenants } from './memory-tenants.ts';
@@ -92,6 +93,14 @@ export class MemoryRecords implements Records {
       return sandbox === undefined || sandbox.settled === 'deleted' ? null : sandbox.generation;
     },
     (event) => this.events.put([event]),
+    {
+      asked: (approval) => this.notices.add(approval),
+      ended: (id) => this.notices.drop(id),
+    },
+  );
+  readonly notices = new MemoryNotices(
+    () => this.#turn(),
+    (id) => this.approvals.now(id),
   );
   readonly calls = new MemoryCalls(() => this.#turn());
   readonly audit = new MemoryAudit(

@@ -148,8 +148,12 @@ export async function collect(events: AsyncIterable<ProcessEvent>): Promise<Proc
   return Array.fromAsync(events);
 }
 
-export async function eventually<T>(probe: () => Promise<T>, fits: (value: T) => boolean): Promise<T> {
-  const deadline = performance.now() + 5_000;
+export async function eventually<T>(
+  probe: () => Promise<T>,
+  fits: (value: T) => boolean,
+  withinMs = 5_000,
+): Promise<T> {
+  const deadline = performance.now() + withinMs;
   for (;;) {
     const value = await probe();
     if (fits(value)) return value;

@@ -5,6 +5,7 @@ export { chainSuite } from './chain-suite.ts';
 export { egressSuite } from './egress-suite.ts';
 export { historySuite } from './history-suite.ts';
 export { MemoryRecords } from './memory-records.ts';
+export { noticesSuite } from './notices-suite.ts';
 export { recordsSuite } from './records-suite.ts';
 export { schedulesSuite } from './schedules-suite.ts';
 export { sharesSuite } from './shares-suite.ts';

@@ -16,6 +16,7 @@ import { GuestStream } from './guest-stream.ts';
 import { HeldAskRoom } from './held-asks.ts';
 import { Http1Front } from './http1.ts';
 import { LookedInto } from './look-into.ts';
+import { Notices } from './notices.ts';
 import { OpenConnections } from './open-connections.ts';
 import { addressesOfMachine, classifierOf } from './own-addresses.ts';
 import { Passage } from './passage.ts';
@@ -59,8 +60,14 @@ export function createGateway(options: GatewayOptions): Gateway {
   const lookedInto = new LookedInto();
   const asks = new HeldAskRoom(instance, options.holdMs ?? HOLD_MS);
   const authorities = new Authorities(folder);
+  const notices = new Notices(folder);
   const http1 = new Http1Front();
   let tools: CarryTools | null = null;
+  /** Made when they are needed: whom the gateway believes is costly to find out. */
+  const carryTools = (): CarryTools => {
+    tools ??= { authorities, http1, resolve, classify, trusted: trustedContext(upstreamAuthorities) };
+    return tools;
+  };
   const idle = setInterval(() => open.cutIdle(performance.now() - IDLE_MS), LOOK_FOR_IDLE_MS);
   idle.unref();
 
@@ -80,6 +87,8 @@ export function createGateway(options: GatewayOptions): Gateway {
     },
     takeAsks: (behind, signal) => asks.asks(behind, signal),
     answerAsk: async (answer) => asks.answer(answer),
+    noticeSecret: (organisationId, url) => notices.secretOf(organisationId, url),
+    sendNotice: (notice) => notices.send(notice, carryTools()),
     async carry(connection: EgressConnection, connected: PortConnection, signal: AbortSignal): Promise<void> {
       const host = normaliseHost(connection.host);
       if (host === null || connection.port < 1 || connection.port > 65_535) {
@@ -97,8 +106,7 @@ export function createGateway(options: GatewayOptions): Gateway {
         lookedInto,
         asks,
       });
-      tools ??= { authorities, http1, resolve, classify, trusted: trustedContext(upstreamAuthorities) };
-      await carryOpen(open, passage, tools);
+      await carryOpen(open, passage, carryTools());
     },
     close() {
       clearInterval(idle);

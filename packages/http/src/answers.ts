@@ -145,6 +145,12 @@ export const ANSWERS: Answers = {
   getNetwork: async ({ useCases, caller, input }) => ({ body: await useCases.getNetwork(caller, input) }),
   setNetwork: async ({ useCases, caller, input }) => ({ body: await useCases.setNetwork(caller, input) }),
   setPrivateHosts: async ({ useCases, caller, input }) => ({ body: await useCases.setPrivateHosts(caller, input) }),
+  getWebhook: async ({ useCases, caller, input }) => ({ body: await useCases.getWebhook(caller, input) }),
+  setWebhook: async ({ useCases, caller, input }) => ({ body: await useCases.setWebhook(caller, input) }),
+  removeWebhook: async ({ useCases, caller, input }) => {
+    await useCases.removeWebhook(caller, input);
+    return {};
+  },
   listApprovals: async ({ useCases, caller, input }) => ({ body: await useCases.listApprovals(caller, input) }),
   getApproval: async ({ useCases, caller, input }) => ({ body: await useCases.getApproval(caller, input) }),
   approveRequest: async ({ useCases, caller, input }) => ({ body: await useCases.approveRequest(caller, input) }),

@@ -26,6 +26,15 @@ export class NoTenants {
   setPrivateHosts(): Promise<never> {
     return refuse();
   }
+  getWebhook(): Promise<never> {
+    return refuse();
+  }
+  setWebhook(): Promise<never> {
+    return refuse();
+  }
+  removeWebhook(): Promise<never> {
+    return refuse();
+  }
   listApprovals(): Promise<never> {
     return refuse();
   }

@@ -12,6 +12,8 @@ const GATEWAY_CALLS = {
   takeRecords: 'read',
   takeAsks: 'abortable',
   answerAsk: 'read',
+  noticeSecret: 'read',
+  sendNotice: 'call',
 } as const satisfies { readonly [K in keyof GatewayPort]: KindOf<GatewayPort[K]> } & Calls;
 
 interface ServeGatewayOptions {

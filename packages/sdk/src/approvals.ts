@@ -1,10 +1,10 @@
 /** Requests of sandboxes that wait for a reviewer. Only keys with the role `reviewer` decide. */
-import type { ApprovalDetail, ApprovalList } from '@space/contract';
+import type { ApprovalDetail, ApprovalList, Webhook, WebhookSet } from '@space/contract';
 import { refuseUnknown } from './options.ts';
 import { pagesOf } from './pages.ts';
 import { type CallOptions, type ConnectionOptions, signalOf, Transport, withoutConnection } from './transport.ts';
 
-export type { ApprovalDetail };
+export type { ApprovalDetail, Webhook, WebhookSet };
 export type Approval = ApprovalList['approvals'][number];
 export type ApprovalState = Approval['state'];
 
@@ -52,4 +52,18 @@ async function decide(id: string, decision: 'approve' | 'deny', options: DecideO
   refuseUnknown(unknown);
   const path = `/v1/approvals/${encodeURIComponent(id)}/${decision}`;
   return new Transport(options).json({ method: 'POST', path, json: reason === undefined ? {} : { reason }, signal });
+}
+
+/** What an organisation has told of requests that wait. Errors: `not_found` when it has none. */
+export async function getWebhook(options: Options = {}): Promise<Webhook> {
+  return new Transport(options).json({ method: 'GET', path: '/v1/webhook', signal: signalOf(options) });
+}
+
+/** `secretKey` is what notices are signed by, as Standard Webhooks are; it belongs to the address. For admins. */
+export async function setWebhook(url: string, options: Options = {}): Promise<WebhookSet> {
+  return new Transport(options).json({ method: 'PUT', path: '/v1/webhook', json: { url }, signal: signalOf(options) });
+}
+
+export async function removeWebhook(options: Options = {}): Promise<void> {
+  await new Transport(options).done({ method: 'DELETE', path: '/v1/webhook', signal: signalOf(options) });
 }

@@ -18,8 +18,13 @@ export {
   type DecideOptions,
   deny,
   getApproval,
+  getWebhook,
   type ListApprovalsOptions,
   listApprovals,
+  removeWebhook,
+  setWebhook,
+  type Webhook,
+  type WebhookSet,
 } from './approvals.ts';
 export { type RetryAdvice, SpaceError, type SpaceErrorCode } from './errors.ts';
 export {

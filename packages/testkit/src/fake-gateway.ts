@@ -11,6 +11,7 @@ import {
   type GatewayPort,
   type HeldAsk,
   type HeldAsks,
+  type Notice,
   type OrganisationId,
   type SandboxId,
   type SandboxRules,
@@ -28,6 +29,10 @@ export class FakeGateway implements GatewayPort, EgressPort {
   /** Of held requests that nobody waits for any more. */
   readonly given = new Map<string, AskFate>();
   readonly #ended = new Map<string, (answer: AskAnswer) => void>();
+  /** Notices that were taken. */
+  readonly notices: Notice[] = [];
+  /** What the next ones fail with. */
+  readonly noticeFailures: AppError[] = [];
   isDown = false;
   #news = Promise.withResolvers<void>();
   #asked = 0;
@@ -121,6 +126,18 @@ export class FakeGateway implements GatewayPort, EgressPort {
     this.#ended.set(ask.id, ended.resolve);
     this.hold(ask);
     return ended.promise;
+  }
+
+  async noticeSecret(organisationId: OrganisationId, url: string): Promise<string> {
+    this.#checkUp();
+    return `whsec_of ${organisationId} ${url}`;
+  }
+
+  async sendNotice(notice: Notice): Promise<void> {
+    this.#checkUp();
+    const failure = this.noticeFailures.shift();
+    if (failure !== undefined) throw failure;
+    this.notices.push(notice);
   }
 
   /** Nobody waits for it any more. */

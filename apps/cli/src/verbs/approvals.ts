@@ -6,11 +6,15 @@ import {
   deny,
   events,
   getApproval,
+  getWebhook,
   latestEvent,
   listApprovals,
+  removeWebhook,
+  setWebhook,
 } from '@space/sdk';
 import { type Cli, verb } from '../cli.ts';
 import type { Context } from '../context.ts';
+import { usage } from '../errors.ts';
 import { inert } from '../inert.ts';
 import { ageText } from '../output.ts';
 import { pickOne } from '../resolve.ts';
@@ -21,7 +25,7 @@ const MAX_LISTED = 500;
 
 export function approvals(cli: Cli) {
   const group = verb('approvals', 'requests of sandboxes that wait for a reviewer, and what was decided');
-  for (const make of [ls, show, approving, denying]) group.addCommand(make(cli));
+  for (const make of [ls, show, approving, denying, webhook]) group.addCommand(make(cli));
   return group;
 }
 
@@ -88,6 +92,28 @@ function denying(cli: Cli) {
         const { id } = await find(reference, context, 'pending');
         const decided = await deny(id, { ...context.connection, ...defined({ reason }) });
         context.out.result(decided, () => id);
+      }),
+    );
+}
+
+function webhook(cli: Cli) {
+  return verb('webhook', 'have an address told of requests that wait; without one, show which is')
+    .argument('[url]', 'an https address; its signing key is printed')
+    .option('--off', 'tell nobody any more')
+    .action(
+      cli.run(async ({ out, connection }, { off }, url) => {
+        if (off && url !== undefined) throw usage('There is an address, and --off.', 'Give one of them.');
+        if (off) {
+          await removeWebhook(connection);
+          out.result({ url: null }, () => []);
+        } else if (url === undefined) {
+          const found = await getWebhook(connection);
+          const failure = found.failure === null ? [] : [`failed  ${found.failure.at}: ${found.failure.code}`];
+          out.result(found, () => [`url     ${found.url}`, ...failure].map(inert));
+        } else {
+          const set = await setWebhook(url, connection);
+          out.result(set, () => set.secretKey ?? '');
+        }
       }),
     );
 }

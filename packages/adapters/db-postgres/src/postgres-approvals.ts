@@ -25,6 +25,7 @@ import {
 } from '@space/core';
 import { type Kysely, type Selectable, sql, type Transaction, type Updateable } from 'kysely';
 import { translated } from './errors.ts';
+import { addNotice, dropNotices } from './notice-rows.ts';
 import { newestFirst } from './pages.ts';
 import { appendEvents } from './postgres-events.ts';
 import type { Tables } from './schema.ts';
@@ -76,6 +77,7 @@ export class PostgresApprovals implements ApprovalRecords {
       const { askedBy: _, ...rest } = fresh;
       const approval = { ...rest, ...UNDECIDED, generation };
       await tx.insertInto('approvals').values(rowOf(approval)).execute();
+      await addNotice(tx, approval);
       await appendEvents(tx, [eventOfApproval('requested', approval, fresh.requestedAt)]);
       return approval;
     });
@@ -166,6 +168,7 @@ export class PostgresApprovals implements ApprovalRecords {
         .set({ ...changes, state })
         .where('id', '=', id);
       const after = approvalOf(await update.returningAll().executeTakeFirstOrThrow());
+      await dropNotices(tx, [id]);
       await appendEvents(tx, [eventOfApproval(step === 'release' ? 'released' : after.state, after, at)]);
       return after;
     });
@@ -197,6 +200,7 @@ async function endAll(
   const ids = rows.map(({ id }) => id);
   const update = tx.updateTable('approvals').set({ state, ended_at: at }).where('id', 'in', ids);
   const ended = (await update.returningAll().execute()).map(approvalOf);
+  await dropNotices(tx, ids);
   await appendEvents(
     tx,
     ended.map((one) => eventOfApproval(state, one, at)),
@@ -240,7 +244,7 @@ const UNDECIDED = {
   snapshot: null,
 } as const satisfies Partial<RecordedApproval>;
 
-function approvalOf(row: Row): RecordedApproval {
+export function approvalOf(row: Row): RecordedApproval {
   return {
     id: row.id as ApprovalId,
     organisationId: row.organisation_id as OrganisationId,

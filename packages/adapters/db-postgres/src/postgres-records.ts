@@ -14,6 +14,7 @@ import {
   type HistoryRecords,
   inputOfBirth,
   type NewSandbox,
+  type NoticeRecords,
   type OperationBegin,
   type OperationEnd,
   type Page,
@@ -56,6 +57,7 @@ import { PostgresEgress } from './postgres-egress.ts';
 import { appendEvents, PostgresEvents } from './postgres-events.ts';
 import { doomSnapshots, dropSnapshots, PostgresHistory } from './postgres-history.ts';
 import { reserve } from './postgres-limits.ts';
+import { PostgresNotices } from './postgres-notices.ts';
 import { PostgresSchedules } from './postgres-schedules.ts';
 import { PostgresShares } from './postgres-shares.ts';
 import { PostgresTenants } from './postgres-tenants.ts';
@@ -77,6 +79,7 @@ class PostgresRecords implements Records {
   readonly egress: RecordsOfEgress;
   readonly approvals: ApprovalRecords;
   readonly chain: ChainRecords;
+  readonly notices: NoticeRecords;
   readonly #db: Kysely<Tables>;
   readonly #load: Database['load'];
 
@@ -93,6 +96,7 @@ class PostgresRecords implements Records {
     this.egress = new PostgresEgress(db);
     this.approvals = new PostgresApprovals(db);
     this.chain = new PostgresChain(db);
+    this.notices = new PostgresNotices(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {

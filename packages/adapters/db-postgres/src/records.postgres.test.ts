@@ -4,6 +4,7 @@ import {
   chainSuite,
   egressSuite,
   historySuite,
+  noticesSuite,
   recordsSuite,
   schedulesSuite,
   sharesSuite,
@@ -37,7 +38,7 @@ const open = async () => {
   // Nobody but who owns the database can do this to the audit.
   await database.db.transaction().execute(async (tx) => {
     await sql`set local session_replication_role = 'replica'`.execute(tx);
-    await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress, egress_position, audit_chains, audit_links, approvals`.execute(
+    await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress, egress_position, audit_chains, audit_links, approvals, webhooks, notices`.execute(
       tx,
     );
   });
@@ -56,6 +57,7 @@ historySuite('in PostgreSQL', open);
 sharesSuite('in PostgreSQL', open);
 egressSuite('in PostgreSQL', open);
 approvalsSuite('in PostgreSQL', open);
+noticesSuite('in PostgreSQL', open);
 chainSuite('in PostgreSQL', open);
 
 describe('the audit in PostgreSQL', () => {

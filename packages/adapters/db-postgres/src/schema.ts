@@ -297,6 +297,21 @@ interface AuditLinkTable {
   digest: string;
 }
 
+interface WebhookTable {
+  organisation_id: string;
+  url: string;
+  set_at: Date;
+  failure_code: Generated<string | null>;
+  failed_at: Generated<Date | null>;
+}
+
+interface NoticeTable {
+  approval_id: string;
+  organisation_id: string;
+  next_at: Date;
+  tries: Generated<number>;
+}
+
 export interface Tables {
   sandboxes: SandboxTable;
   snapshots: SnapshotTable;
@@ -317,6 +332,8 @@ export interface Tables {
   egress_position: { instance: string; next: ColumnType<string, number, number> };
   audit_chains: AuditChainTable;
   audit_links: AuditLinkTable;
+  webhooks: WebhookTable;
+  notices: NoticeTable;
 }
 
 export type SandboxRow = Selectable<SandboxTable>;
@@ -833,6 +850,27 @@ export const MIGRATIONS: Record<string, Migration> = {
         )`.execute(db);
       await sql`create index audit_links_at on audit_links (organisation_id, chain, at)`.execute(db);
       for (const statement of ONLY_ADDED_TO) await sql.raw(statement).execute(db);
+    },
+  },
+  '0030_webhooks': {
+    async up(db) {
+      await sql`
+        create table webhooks (
+          organisation_id text primary key references organisations (id) on delete cascade,
+          url text not null,
+          set_at timestamptz(3) not null,
+          failure_code text,
+          failed_at timestamptz(3),
+          check ((failure_code is null) = (failed_at is null))
+        )`.execute(db);
+      await sql`
+        create table notices (
+          approval_id text primary key references approvals (id) on delete cascade,
+          organisation_id text not null references webhooks (organisation_id) on delete cascade,
+          next_at timestamptz(3) not null,
+          tries integer not null default 0
+        )`.execute(db);
+      await sql`create index notices_next on notices (next_at)`.execute(db);
     },
   },
 };

@@ -17,3 +17,4 @@ export * from './schedule.ts';
 export * from './snapshot.ts';
 export * from './snapshot-policy.ts';
 export * from './tenants.ts';
+export * from './webhook.ts';

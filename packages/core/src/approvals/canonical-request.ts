@@ -15,7 +15,7 @@ const VERSION = 'space approval 1';
 export const TICKET_HEADER = 'x-space-approval';
 
 /** How the body is framed, which is made anew; and the host, which is that of the connection. */
-const FRAMING: readonly string[] = ['host', 'content-length', 'transfer-encoding', 'expect', 'trailer', 'te'];
+const FRAMING: readonly string[] = ['host', 'content-length', 'transfer-encoding', 'expect', 'trailer'];
 /** Times, and names of attempts and traces. */
 const OF_ONE_TRY: readonly string[] = [
   'date',

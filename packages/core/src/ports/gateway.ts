@@ -23,6 +23,10 @@ export interface GatewayPort {
    */
   takeAsks(behind: EgressPosition | null, signal: AbortSignal): Promise<HeldAsks>;
   answerAsk(answer: AskAnswer): Promise<AskFate>;
+  /** What notices to that address are signed by. */
+  noticeSecret(organisationId: OrganisationId, url: string): Promise<string>;
+  /** Throws `egress_refused` when it may not be sent there, `egress_failed` when nobody takes it. */
+  sendNotice(notice: Notice): Promise<void>;
 }
 
 export interface GatewayHealth {
@@ -43,6 +47,18 @@ export interface SandboxRules {
 export interface EgressPosition {
   readonly instance: string;
   readonly next: number;
+}
+
+/** To an address that an organisation has named. */
+export interface Notice {
+  readonly organisationId: OrganisationId;
+  readonly url: string;
+  /** The same one each time that it is sent. */
+  readonly id: string;
+  /** JSON. */
+  readonly body: string;
+  /** Hosts of the organisation that may have a private address. */
+  readonly privateHosts: readonly string[];
 }
 
 export interface HeldAsks extends EgressPosition {
