@@ -31,6 +31,7 @@ export function noticesSuite(suite: string, open: () => Promise<Records>): void 
         pauseAfterMs: null,
         wakeAt: null,
         snapshotPolicy: {},
+        expiry: null,
         network: DEFAULT_NETWORK_POLICY,
         forkedFrom: null,
         arrival: null,
