@@ -23,6 +23,29 @@ it('count operations by kind and outcome, and what there is, without a name or a
   for (const line of lines.slice(0, -1)) expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{[^{}]*\})? [0-9.e+-]+)$/);
 });
 
+it('count each attempt of a delete that fails, and the delete that is then done', async () => {
+  await using world = await World.start();
+  const key = world.operatorKey;
+  await world.ask(key, 'POST', '/v1/sandboxes', { name: 'one' });
+  const counted = async (outcome: string) => {
+    const { text } = await world.call(key, 'GET', '/metrics');
+    const line = `space_operation_duration_seconds_count{operation="delete",outcome="${outcome}"} `;
+    return Number(
+      text
+        .split('\n')
+        .find((each) => each.startsWith(line))
+        ?.slice(line.length) ?? 0,
+    );
+  };
+  world.node.faults.failNext('destroy');
+  expect((await world.call(key, 'DELETE', '/v1/sandboxes/one')).status).toBeGreaterThanOrEqual(500);
+  expect([await counted('failed'), await counted('ok')]).toEqual([1, 0]);
+  // Whoever asks again waits while it is repeated, until it is done.
+  world.node.faults.failNext('destroy');
+  expect((await world.call(key, 'DELETE', '/v1/sandboxes/one')).status).toBe(204);
+  expect([await counted('failed'), await counted('ok')]).toEqual([2, 1]);
+});
+
 it('are for an admin or an auditor of who runs the installation', async () => {
   await using world = await World.start();
   const auditor = await world.ask(world.operatorKey, 'POST', '/v1/keys', { roles: ['auditor'] });

@@ -4,3 +4,4 @@
  */
 export { type Assets, loadAssets, markUsed } from './assets.ts';
 export { inputsDigest } from './inputs.ts';
+export { confined } from './run.ts';

@@ -48,10 +48,22 @@ export async function run(argv: readonly string[], options: RunOptions = {}): Pr
 }
 
 /**
+ * A new mount namespace begins with a copy of every mount, and a vault that is closed meanwhile would live on in it, with its
+ * device and its lock, for as long as the build takes. That the host's unmounts reach the copy is not to be counted on: they do
+ * only where the host's own mounts are shared.
+ */
+const WITHOUT_VAULTS = `
+while read -r _ target kind _; do
+  target=$(printf %b "$target")
+  if [ "$kind" = btrfs ] && [ -e "$target/vault.json" ]; then umount --lazy "$target"; fi
+done < /proc/mounts
+exec "$@"`;
+
+/**
  * In namespaces of its own: mounts that the program makes vanish with it, and every process that it started dies with
- * it, so that an interrupted build leaves plain files only.
+ * it, so that an interrupted build leaves plain files only. It holds no vault of the host open.
  */
 export const confined = (argv: readonly string[]): string[] => [
   ...['unshare', '--mount', '--pid', '--fork', '--kill-child=KILL', '--mount-proc', '--propagation', 'private', '--'],
-  ...argv,
+  ...['/bin/sh', '-euc', WITHOUT_VAULTS, 'confined', ...argv],
 ];

@@ -100,7 +100,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const pins = new Pins();
   const metrics = new Metrics();
   const sampler = new Sampler(ports);
-  const reconciler: Reconciler = new Reconciler(ports, (operationId) => driver.owns(operationId));
+  const reconciler: Reconciler = new Reconciler(ports, (operationId) => driver.owns(operationId), metrics);
   const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
   const admission = new Admission(ports);
   const effects = new Effects(ports, admission);

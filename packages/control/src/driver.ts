@@ -231,7 +231,7 @@ export class Driver {
     }
   }
 
-  /** One event in the log, and one figure, for each operation that ends. */
+  /** One event in the log, and one figure, for each operation that ends, and for each attempt of a delete that fails. */
   #note({ id: sandboxId, operation, operationId }: Begun, outcome: Outcome, sinceMs: number): void {
     const durationMs = this.#ports.clock.monotonicMs() - sinceMs;
     this.#metrics.operationEnded(operation, outcome, durationMs);
@@ -277,7 +277,10 @@ export class Driver {
       }
     }
     // A delete is not taken back: it is repeated by whoever asks again, or by the reconciler.
-    if (failure !== null && begun.operation === 'delete') throw failure;
+    if (failure !== null && begun.operation === 'delete') {
+      this.#note(begun, 'failed', sinceMs);
+      throw failure;
+    }
     const sandbox = await this.#end(begun, plan, done, failure).catch((err: unknown) => {
       this.#ports.logger.error(
         { sandboxId: begun.id, operation: begun.operation, err },

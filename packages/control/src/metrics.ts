@@ -8,7 +8,7 @@ import type { Outcome } from './records.ts';
 
 /** Seconds. From a warm resume to the build of a ready snapshot. */
 const BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180];
-const OUTCOMES: readonly Outcome[] = ['ok', 'failed', 'superseded'];
+const OUTCOMES: readonly Outcome[] = ['ok', 'failed', 'superseded', 'interrupted'];
 
 interface Histogram {
   readonly counts: number[];
@@ -69,7 +69,8 @@ export class Metrics {
 
   #renderDurations(): string[] {
     const name = 'space_operation_duration_seconds';
-    const lines = [`# HELP ${name} Time from the begin of an operation to its end.`, `# TYPE ${name} histogram`];
+    const help = 'Time from the begin of an operation to its end; of a delete, also of each attempt that fails.';
+    const lines = [`# HELP ${name} ${help}`, `# TYPE ${name} histogram`];
     for (const operation of OPERATIONS) {
       for (const outcome of OUTCOMES) {
         const labels = labelsOf(operation, outcome);

@@ -16,6 +16,7 @@ import {
   type Settled,
 } from '@space/core';
 import { absentSandbox, concludeUnknown, inspectReal, NOTHING } from './conclude.ts';
+import type { Metrics } from './metrics.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox, SandboxChanges } from './records.ts';
 import { retryUnavailable } from './retry.ts';
@@ -33,11 +34,13 @@ export interface ReconcileReport {
 export class Reconciler {
   readonly #ports: ControlPorts;
   readonly #owns: (operationId: OperationId) => boolean;
+  readonly #metrics: Metrics;
   readonly #recovering = new Map<SandboxId, Promise<boolean>>();
 
-  constructor(ports: ControlPorts, owns: (operationId: OperationId) => boolean) {
+  constructor(ports: ControlPorts, owns: (operationId: OperationId) => boolean, metrics: Metrics) {
     this.#ports = ports;
     this.#owns = owns;
+    this.#metrics = metrics;
   }
 
   async reconcile(): Promise<ReconcileReport> {
@@ -97,8 +100,7 @@ export class Reconciler {
     if (orphan?.operationId !== operationId) return false;
     const at = () => new Date(clock.now());
     const doomed = operation === 'delete' ? await mortalPoints(records, orphan.id) : [];
-    if (operation === 'delete')
-      await node.destroy({ vault: orphan.vault, sandboxId: orphan.id, epoch: orphan.epoch, points: [] });
+    if (operation === 'delete') await this.#destroy(orphan);
     const inspected = await inspectReal(node, orphan);
     const ok = operation === 'delete' || hasVm(inspected.real);
     const journal = await records.findOperation(operationId);
@@ -109,12 +111,13 @@ export class Reconciler {
     const after = react(orphan, { kind: 'ended', operation, ok, real: inspected.real });
     const crash =
       after.settled === 'crashed' ? { detail: 'The microVM was gone when the platform came back.', at: at() } : null;
-    await records.endOperation({
+    const outcome = operation === 'delete' || conclusion.tookPlace === true ? 'ok' : 'interrupted';
+    const ended = await records.endOperation({
       sandboxId: orphan.id,
       operationId,
       epoch: orphan.epoch,
       settled: after.settled,
-      outcome: operation === 'delete' || conclusion.tookPlace === true ? 'ok' : 'interrupted',
+      outcome,
       errorCode: null,
       timings: null,
       changes: { ...conclusion.changes, crash },
@@ -123,8 +126,22 @@ export class Reconciler {
       doomed: [...conclusion.doomed, ...doomed],
       at: at(),
     });
+    if (ended !== null && journal !== null)
+      this.#metrics.operationEnded(operation, outcome, clock.now() - journal.startedAt.getTime());
     logger.info({ sandboxId: orphan.id, operation, settled: after.settled }, 'an interrupted operation was ended');
     return true;
+  }
+
+  /** Each attempt that fails is a figure: one that goes on failing never ends, and would show nowhere. */
+  async #destroy({ id: sandboxId, vault, epoch }: RecordedSandbox): Promise<void> {
+    const { node, clock } = this.#ports;
+    const sinceMs = clock.monotonicMs();
+    try {
+      await node.destroy({ vault, sandboxId, epoch, points: [] });
+    } catch (thrown) {
+      this.#metrics.operationEnded('delete', 'failed', clock.monotonicMs() - sinceMs);
+      throw thrown;
+    }
   }
 
   /** Whether the record was wrong. */

@@ -38,8 +38,9 @@ class Clockwork extends World {
 
   #newProcess() {
     const ports = this.#ports;
-    const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id));
-    const driver = new Driver(ports, new Metrics(), (orphan) => reconciler.recover(orphan));
+    const metrics = new Metrics();
+    const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id), metrics);
+    const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
     const admission = new Admission(ports);
     const machinery = {
       ports,

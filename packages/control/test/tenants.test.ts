@@ -215,8 +215,9 @@ describe('a project that is deleted', () => {
 /** As another process on the same records and node has it. */
 function machineryOf({ node, records, chance }: World) {
   const ports = { node, records, chance, clock, logger: { debug() {}, info() {}, warn() {}, error() {} } };
-  const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id));
-  const driver = new Driver(ports, new Metrics(), (orphan) => reconciler.recover(orphan));
+  const metrics = new Metrics();
+  const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id), metrics);
+  const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
   const activity = new ActivityLog(clock);
   const admission = new Admission(ports);
   return {

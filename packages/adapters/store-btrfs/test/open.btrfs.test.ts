@@ -1,9 +1,11 @@
 /** Opening takes over what a dead daemon left, and nothing that is anybody else's. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { open, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { AppError } from '@space/core';
+import { confined } from '@space/guest-image';
 import { bootLife, readLife, takePoint, writeLife } from '@space/testkit/vault-suite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openVault } from '../src/open-vault.ts';
@@ -51,6 +53,20 @@ describe('opening', () => {
     expect(await readLife(second, lifeId, 'disk', 4)).toBe('kept');
     await second.close();
     await second.close();
+  });
+
+  it('is closed for good while an image is built that was begun before', async () => {
+    const vault = await openVault(options);
+    const [program = '', ...args] = confined(['sh', '-c', 'echo begun; exec sleep 1000']);
+    const build = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    try {
+      expect(String(await once(build.stdout, 'data'))).toBe('begun\n');
+      await vault.close();
+      await expectNothingLeft(options.folder);
+    } finally {
+      build.kill('SIGKILL');
+      await once(build, 'exit');
+    }
   });
 
   it('has little read ahead of the pages that are touched', async () => {
