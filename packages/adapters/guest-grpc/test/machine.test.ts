@@ -137,19 +137,19 @@ test.each(cases)(
   },
 );
 
-test('a clock that was late because the first answer was slow is set again', async () => {
+test('a clock that was late because the first answers were slow is set again', async () => {
   let tries = 0;
   const { guest } = await fakeAgent({
     machine: {
       assumeIdentity: async (request) => {
         tries += 1;
-        if (tries === 1) await new Promise((resolve) => setTimeout(resolve, 600));
+        if (tries <= 3) await new Promise((resolve) => setTimeout(resolve, 600));
         return obedient(request);
       },
     },
   });
   await guest.assumeIdentity(identity);
-  expect(tries).toBe(2);
+  expect(tries).toBe(4);
 });
 
 test('an agent that cannot set the identity fails the restore', async () => {
