@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 
-/** Tests that start microVMs, mount file systems or start servers: one file at a time, after all others. */
+/** Tests that start microVMs, mount file systems or start servers: after all others. */
 const HEAVY = ['**/*.vm.test.ts', '**/*.btrfs.test.ts', '**/*.agent.test.ts', '**/*.postgres.test.ts'];
 const NEVER = ['**/node_modules/**', '**/target/**'];
 
@@ -23,7 +23,9 @@ export default defineConfig({
           name: 'machine',
           include: HEAVY,
           exclude: NEVER,
-          maxWorkers: 1,
+          // Each file has a platform in folders of its own, with its own limits, and while one waits another computes.
+          // More at once would only wait for processors: a guest without KVM is an emulator that takes one whole.
+          maxWorkers: 2,
           testTimeout: 180_000,
           hookTimeout: 180_000,
           sequence: { groupOrder: 1 },

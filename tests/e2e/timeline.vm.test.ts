@@ -1,7 +1,7 @@
 /** Rolling snapshots and the timeline, on real microVMs. */
 import { readdir } from 'node:fs/promises';
 import type { Sandbox, Timeline } from '@space/sdk';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
 
 let world: World;
@@ -9,6 +9,9 @@ beforeAll(async () => {
   world = await makeWorld();
 });
 afterAll(() => world[Symbol.asyncDispose]());
+
+/** Side by side: all of them mostly wait for the next point. */
+const test = it.concurrent;
 
 /** Under emulation on a busy machine, a stall passes the default budget now and then. */
 const EVERY_10_S = { everyMs: 10_000, budgetMs: 2_000 };
@@ -23,7 +26,7 @@ async function timelineWith(sandbox: Sandbox, fits: (timeline: Timeline) => bool
   }
 }
 
-it('is snapshotted while it changes, and not while it does not', async () => {
+test('is snapshotted while it changes, and not while it does not', async ({ expect }) => {
   await using working = await world.create({ snapshots: EVERY_10_S });
   await using quiet = await world.create({ snapshots: EVERY_10_S, idle: { pauseAfterMs: null } });
   await quiet.run('echo once > once');
@@ -45,7 +48,7 @@ function ageMs(takenAt: string | undefined): number {
   return takenAt === undefined ? 0 : Date.now() - Date.parse(takenAt);
 }
 
-it('goes back to how it was at a time, and retention collects', async () => {
+test('goes back to how it was at a time, and retention collects', async ({ expect }) => {
   await using sandbox = await world.create({ snapshots: EVERY_10_S });
   await sandbox.files.write('f', 'one');
   const { snapshots: early } = await timelineWith(sandbox, ({ snapshots }) => snapshots.length >= 1);
@@ -71,7 +74,9 @@ it('goes back to how it was at a time, and retention collects', async () => {
   await expect.poll(async () => (await readdir(points)).filter((id) => own.has(id)), { timeout: 30_000 }).toEqual([]);
 });
 
-it('goes on with points of the disk where memory would cost more than its budget; a rewind to one boots', async () => {
+test('goes on with points of the disk where memory would cost more than its budget; a rewind to one boots', async ({
+  expect,
+}) => {
   await using sandbox = await world.create({ snapshots: { everyMs: 10_000, budgetMs: 10 } });
   // So many do not stand still in 10 ms, on whatever machine.
   await sandbox.start('for i in $(seq 200); do sleep 1000 & done; wait');
@@ -87,7 +92,7 @@ it('goes on with points of the disk where memory would cost more than its budget
   expect((await sandbox.run('cat state; ls /dev/shm; pgrep -c sleep')).stdout).toBe('late\nlate\n200\n');
 });
 
-it('is snapshotted at the end of a command that is marked', async () => {
+test('is snapshotted at the end of a command that is marked', async ({ expect }) => {
   await using sandbox = await world.create({ snapshots: { everyMs: 'off' } });
   await sandbox.run('echo done > state', { checkpoint: true });
   const { snapshots } = await sandbox.timeline();

@@ -5,7 +5,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, open, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type Guest, newId, type Size, type VaultName, type Vm, type VmSpec } from '@space/core';
@@ -29,6 +28,8 @@ const FIRST_UID = 1_950_000_000;
 const UID_COUNT = 1000;
 const SIZE: Size = { vcpus: 1, memoryMib: 256, diskMib: 2048 };
 const WORD = '/root/word';
+/** Sparse; more than all tests of a file write. */
+const FOLDER_BYTES = 16 * 1024 ** 3;
 /** The world's own folder, as the helper knows it. */
 const PLACE = 'world' as VaultName;
 /** A guest under emulation, on a busy machine. */
@@ -51,7 +52,9 @@ export interface QemuWorld extends RuntimeWorld {
 
 export async function openQemuWorld(): Promise<QemuWorld> {
   const { baseDisk, helperProgram, launcher, ...built } = await realParts();
-  const folder = await mkdtemp(join(tmpdir(), 'vm-'));
+  const { folder, unmount } = await mountedFolder();
+  const base = join(folder, 'base.img');
+  await copySparse(baseDisk, base);
   await mkdir(join(folder, 'lives'));
   await mkdir(join(folder, 'small'));
   await mkdir(join(folder, 'probe'));
@@ -103,7 +106,7 @@ export async function openQemuWorld(): Promise<QemuWorld> {
     },
     async newLife(size = SIZE) {
       const life = await nameLife(size);
-      await copySparse(baseDisk, life.files.disk);
+      await copySparse(base, life.files.disk);
       const memory = await open(life.files.memory, 'wx', 0o600);
       await memory.truncate(size.memoryMib * 1024 * 1024).finally(() => memory.close());
       return life;
@@ -126,7 +129,29 @@ export async function openQemuWorld(): Promise<QemuWorld> {
     async close() {
       for (const one of opened) await endAll(one);
       for (const close of closers.toReversed()) await close();
-      await rm(folder, { recursive: true });
+      await unmount();
+    },
+  };
+}
+
+/**
+ * On Btrfs, as the files of a vault are: there a copy of a life shares the blocks of its source. Elsewhere each of the many
+ * copies would write half a gigabyte.
+ */
+async function mountedFolder(): Promise<{ folder: string; unmount: () => Promise<void> }> {
+  const place = await mkdtemp('/var/tmp/space-vm-');
+  const [image, folder] = [join(place, 'image'), join(place, 'mnt')];
+  const file = await open(image, 'wx', 0o600);
+  await file.truncate(FOLDER_BYTES).finally(() => file.close());
+  await run('mkfs.btrfs', ['--quiet', image]);
+  await mkdir(folder);
+  await run('mount', ['-o', 'loop,noatime', image, folder]);
+  return {
+    folder,
+    async unmount() {
+      // Its loop device goes with it.
+      await run('umount', [folder]);
+      await rm(place, { recursive: true });
     },
   };
 }
