@@ -29,8 +29,9 @@ class Clockwork extends World {
     const clock = { now: () => this.#nowMs, monotonicMs: () => this.#nowMs };
     const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
     const ports = { node, records, chance, clock, logger };
-    const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id));
-    const driver = new Driver(ports, new Metrics(), (orphan) => reconciler.recover(orphan));
+    const metrics = new Metrics();
+    const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id), metrics);
+    const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
     const admission = new Admission(ports);
     const machinery = {
       ...{ ports, driver, effects: new Effects(ports, admission), pins: new Pins() },
