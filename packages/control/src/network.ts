@@ -154,6 +154,7 @@ export class Network {
         organisationId: organisation.id,
         policy: sandbox.network,
         constraints: organisation.constraints,
+        secrets: [],
       });
       await Promise.all([beside(organisation.id), setting]);
     });

@@ -29,6 +29,7 @@ export function egressRecord(sandboxId: SandboxId, second: number): RecordedEgre
     method: 'GET',
     path: '/ä"\\',
     calls: null,
+    secret: null,
     rule: null,
     outcome: 'refused',
     status: null,

@@ -153,6 +153,7 @@ describe('what the gateway has seen', () => {
     method: 'GET',
     path: '/',
     calls: null,
+    secret: null,
     rule: 'internet',
     outcome: 'allowed',
     status: 200,

@@ -403,6 +403,18 @@ export const ERRORS = {
     title: 'The approval does not wait for a decision any more',
     nextStep: 'Get it (GET /v1/approvals/{id}); its state says what became of it.',
   },
+  secret_unavailable: {
+    status: 503,
+    retry: 'later',
+    title: 'The secret for that request cannot be had now',
+    nextStep: 'Repeat the request in a few seconds; whoever holds the keys of the organisation can look at the source.',
+  },
+  secret_not_granted: {
+    status: 403,
+    retry: 'never',
+    title: 'The project may not use that secret binding',
+    nextStep: 'GET /v1/secret-bindings lists those that it may use; an admin or a key holder can grant it.',
+  },
   network_too_wide: {
     status: 403,
     retry: 'never',

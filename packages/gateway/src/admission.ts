@@ -7,9 +7,10 @@ import type { Transform } from 'node:stream';
 import { AppError, type ApprovalId, type EgressRequest, mustBeAsked } from '@space/core';
 import { askFirst } from './ask-stage.ts';
 import { lookInto } from './look-into.ts';
-import type { Passage } from './passage.ts';
+import type { LoadedRules, Passage } from './passage.ts';
 import { refused } from './refusal.ts';
 import type { RequestBody } from './request-body.ts';
+import { checkPlacement, placeSecret } from './secrets/secret-stage.ts';
 
 /** The name as it was sent, and the value. */
 export type Header = readonly [name: string, value: string];
@@ -29,12 +30,12 @@ export interface AskedRequest {
   readonly signal: AbortSignal;
 }
 
-interface AnswerHead {
+export interface AnswerHead {
   readonly status: number;
   readonly headers: readonly Header[];
 }
 
-interface GivenAnswer extends AnswerHead {
+export interface GivenAnswer extends AnswerHead {
   /** What the body passes through. Null: as it is. */
   readonly through: Transform | null;
 }
@@ -49,8 +50,16 @@ export interface Admitted {
   readonly rule: string;
   /** By which a reviewer let it through: nothing leaves but these headers and the body, and no trailers. */
   readonly approvalId: ApprovalId | null;
+  /** The secret that was placed in it, by name; null: none was. */
+  readonly secret: string | null;
+  /** Whether other rules still grant what it was given. */
+  readonly isGranted: (rules: LoadedRules) => boolean;
   /** What the guest gets to see of the answer. */
   readonly answer: (head: AnswerHead) => GivenAnswer;
+  /** What follows the body, as it leaves. Throws `egress_refused`. */
+  readonly trailers: (trailers: readonly Header[]) => readonly Header[];
+  /** What the guest gets to see of what comes back beside the answer: its trailers, and heads before it. */
+  readonly scrubbed: (headers: readonly Header[]) => readonly Header[];
 }
 
 /** Throws `egress_refused`, `approval_pending` and `approval_denied`. Rules may change while a stage waits, so what waits stands before what judges, or is judged again. */
@@ -58,11 +67,16 @@ export async function admit(passage: Passage, asked: AskedRequest): Promise<Admi
   if (passage.failure !== null) throw passage.failure;
   asked.request = await lookInto(passage, asked);
   const decision = passage.judgeRequest(asked.request);
+  if (!decision.allowed && !mustBeAsked(decision)) throw refused(decision);
+  // What will not leave is not asked for.
+  checkPlacement(passage, asked);
   const approved = mustBeAsked(decision) ? await askFirst(passage, asked, decision.rule) : null;
-  if (!decision.allowed && approved === null) throw refused(decision);
-  const { request, url } = asked;
   const { approvalId = null, headers = asked.headers } = approved ?? {};
-  return { request, url, headers, rule: decision.rule, approvalId, answer: (head) => ({ ...head, through: null }) };
+  const placed = await placeSecret(passage, { ...asked, headers });
+  // Rules may have changed while the secret was fetched.
+  const again = passage.judgeRequest(asked.request);
+  if (!again.allowed && !(approved !== null && mustBeAsked(again))) throw refused(again);
+  return { request: asked.request, rule: decision.rule, approvalId, ...placed };
 }
 
 /** One for all, since an error that is made for each request costs more than the rest of its bookkeeping. */

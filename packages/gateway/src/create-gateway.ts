@@ -23,6 +23,8 @@ import { Passage } from './passage.ts';
 import { Recorder } from './recorder.ts';
 import { mismatch } from './refusal.ts';
 import { createResolve, type Resolve } from './resolver.ts';
+import { LocalSecrets } from './secrets/local-secrets.ts';
+import { type SecretStores, Secrets } from './secrets/secrets.ts';
 
 /** A connection that carries nothing for so long is closed. */
 const IDLE_MS = 60 * 60 * 1000;
@@ -39,6 +41,8 @@ export interface GatewayOptions {
   readonly dnsServers?: readonly string[];
   /** How long a request is held for a reviewer before the program is told to ask again; default 30 s. */
   readonly holdMs?: number;
+  /** Where values of secrets may come from beside the gateway itself, by name. */
+  readonly secretStores?: SecretStores;
   /** How names are resolved, for tests. */
   readonly resolve?: Resolve;
   /** The machine's own addresses, for tests. */
@@ -62,6 +66,8 @@ export function createGateway(options: GatewayOptions): Gateway {
   const authorities = new Authorities(folder);
   const notices = new Notices(folder);
   const http1 = new Http1Front();
+  const local = new LocalSecrets(folder);
+  const secrets = new Secrets({ local, stores: options.secretStores ?? {} });
   let tools: CarryTools | null = null;
   /** Made when they are needed: whom the gateway believes is costly to find out. */
   const carryTools = (): CarryTools => {
@@ -82,6 +88,15 @@ export function createGateway(options: GatewayOptions): Gateway {
       open.judgeAgain(sandboxId);
     },
     trust: async (organisationId) => ({ certificatePem: await authorities.certificateOf(organisationId) }),
+    sealingKey: async () => ({ publicKey: await local.publicKey() }),
+    async putSecret(name, sealed) {
+      await local.putSealed(name, sealed);
+      secrets.forget(name.organisationId);
+    },
+    async dropSecret(name) {
+      await local.drop(name);
+      secrets.forget(name.organisationId);
+    },
     takeRecords: async (behind) => {
       return { instance, ...recorder.take(behind?.instance === instance ? behind.next : 0) };
     },
@@ -103,6 +118,7 @@ export function createGateway(options: GatewayOptions): Gateway {
         signal,
         rules: () => rules.get(connection.sandboxId) ?? null,
         record: (record) => recorder.add(record),
+        secrets,
         lookedInto,
         asks,
       });

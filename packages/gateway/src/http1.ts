@@ -12,7 +12,7 @@ import {
   STATUS_CODES,
 } from 'node:http';
 import { type Duplex, pipeline } from 'node:stream';
-import { AppError } from '@space/core';
+import { AppError, asAppError } from '@space/core';
 import { type Admitted, type AskedRequest, admit, type Header, untilClosed } from './admission.ts';
 import type { Account, Passage } from './passage.ts';
 import { pump } from './pump.ts';
@@ -158,12 +158,14 @@ function forward(forwarding: Forwarding): void {
     maxHeaderSize: MAX_HEAD_BYTES,
     timeout: RESPONSE_WITHIN_MS,
   });
-  const account = passage.beginRequest(admitted.request, admitted, () => {
+  const account = passage.beginRequest(admitted, () => {
     outgoing.destroy(new AppError('egress_refused', 'The rules have changed.'));
     passage.guest.destroy();
   });
-  const fail = (thrown: unknown): void => {
-    account.end('failed');
+  let stopped: AppError | null = null;
+  const fail = (cause: unknown): void => {
+    const thrown = stopped ?? cause;
+    account.end(stopped?.code === 'egress_refused' ? 'refused' : 'failed');
     if (answer.headersSent) answer.destroy();
     else refuse(incoming, answer, thrown instanceof AppError ? thrown : brokenOff(passage, thrown));
   };
@@ -187,8 +189,9 @@ function forward(forwarding: Forwarding): void {
     }
     if (early.length > 0) socket.unshift(early);
     answer.detachSocket(upgraded as never);
-    upgraded.write(statusLine(response, admitted));
-    void pump({ passage, guest: upgraded, far: socket, account, status: 101 });
+    const given = switched(response, admitted);
+    upgraded.write(given.head);
+    void pump({ passage, guest: upgraded, far: socket, account, status: 101, through: given.through });
   });
   answer.on('close', () => {
     if (!answer.writableFinished) outgoing.destroy();
@@ -203,9 +206,19 @@ function forward(forwarding: Forwarding): void {
   sent.on('data', (bytes: Buffer) => {
     account.sentBytes += bytes.length;
   });
-  if (admitted.approvalId === null) {
-    sent.on('end', () => orDestroy(outgoing, () => outgoing.addTrailers(pairedTrailers(incoming))));
-  }
+  // A request that is given up says no more why.
+  sent.once('error', (error) => {
+    if (error instanceof AppError) stopped = error;
+  });
+  sent.on('end', () => {
+    try {
+      // A reviewer was shown none.
+      if (admitted.approvalId !== null) return;
+      outgoing.addTrailers(written(admitted.trailers(pairedTrailers(incoming))));
+    } catch (thrown) {
+      outgoing.destroy(asAppError(thrown));
+    }
+  });
   pipeline(sent, outgoing, (error) => {
     if (error) outgoing.destroy();
   });
@@ -229,7 +242,8 @@ function giveBack(response: IncomingMessage, { answer, admitted, upgraded }: For
   const given = admitted.answer({ status, headers: answerHeaders(rawHeaders) });
   answer.sendDate = false;
   const closes = upgraded === null ? [] : ['Connection', 'close'];
-  answer.writeHead(given.status, statusMessage.replace(/[^\x20-\x7e]/g, '?'), [...given.headers.flat(), ...closes]);
+  const [[, said] = ['', '']] = admitted.scrubbed([['', statusMessage]]);
+  answer.writeHead(given.status, said.replace(/[^\x20-\x7e]/g, '?'), [...given.headers.flat(), ...closes]);
   // With the first bytes of the body where those are there already, and alone where they are waited for.
   setImmediate(() => {
     if (!answer.writableEnded && !answer.destroyed) answer.flushHeaders();
@@ -238,7 +252,9 @@ function giveBack(response: IncomingMessage, { answer, admitted, upgraded }: For
     account.receivedBytes += bytes.length;
   });
   response.on('end', () => {
-    if (answer.chunkedEncoding) orDestroy(answer, () => answer.addTrailers(pairedTrailers(response)));
+    if (answer.chunkedEncoding) {
+      orDestroy(answer, () => answer.addTrailers(written(admitted.scrubbed(pairedTrailers(response)))));
+    }
   });
   const done = (error?: Error | null): void => {
     account.end(error ? 'failed' : 'allowed', status);
@@ -280,15 +296,20 @@ function onlyOnce({ createConnection }: Agent): Agent {
   return agent;
 }
 
-function pairedTrailers({ rawTrailers }: IncomingMessage): [string, string][] {
+function pairedTrailers({ rawTrailers }: IncomingMessage): Header[] {
   return pairsOf(rawTrailers).map(([, value, name]) => [name, value]);
 }
 
-function statusLine({ statusCode = 101, statusMessage, rawHeaders }: IncomingMessage, admitted: Admitted): string {
+function written(headers: readonly Header[]): [string, string][] {
+  return headers.map(([name, value]) => [name, value]);
+}
+
+/** What says to the guest that the protocol is another one from here on. */
+function switched({ statusCode = 101, rawHeaders }: IncomingMessage, admitted: Admitted) {
   const said = pairsOf(rawHeaders).map(([, value, name]): Header => [name, value]);
-  const { headers: given } = admitted.answer({ status: statusCode, headers: said });
+  const { headers: given, through } = admitted.answer({ status: statusCode, headers: said });
   const headers = given.map(([name, value]) => `${name}: ${value}\r\n`);
-  return `HTTP/1.1 ${statusCode} ${statusMessage}\r\n${headers.join('')}\r\n`;
+  return { head: `HTTP/1.1 ${statusCode} ${STATUS_CODES[statusCode] ?? ''}\r\n${headers.join('')}\r\n`, through };
 }
 
 function sayRaw(socket: Duplex, status: number, text: string): void {

@@ -86,7 +86,7 @@ async function answer(asked: Asked): Promise<void> {
     if (near.destroyed) throw new AppError('egress_failed', 'The program did not wait for the answer.');
     // Not with CANCEL, which can be held back here until something else is sent.
     const cut = () => near.destroy(new AppError('egress_refused', 'The rules have changed.'));
-    account = passage.beginRequest(admitted.request, admitted, cut);
+    account = passage.beginRequest(admitted, cut);
     const session = await far.open();
     if (near.destroyed) return account.end('failed');
     exchange({ ...asked, admitted, body, trailers }, session, account);
@@ -113,7 +113,8 @@ function exchange(exchanged: Exchange, session: ClientHttp2Session, account: Acc
   let status: number | undefined;
   stream.on('headers', (informational) => {
     orDestroy(near, () => {
-      if (!near.headersSent) near.additionalHeaders(withoutHops(informational));
+      const early = headersOf(admitted.scrubbed(pairsOf(informational)), { ':status': informational[':status'] });
+      if (!near.headersSent) near.additionalHeaders(early);
     });
   });
   stream.on('response', (response, flags) => {
@@ -123,20 +124,21 @@ function exchange(exchanged: Exchange, session: ClientHttp2Session, account: Acc
       stream.close(constants.NGHTTP2_CANCEL);
       return;
     }
+    const given = orNull(stream, () => admitted.answer({ status: status ?? 502, headers: pairsOf(response) }));
+    if (given === null) return;
     orDestroy(near, () => {
-      const given = admitted.answer({ status: status ?? 502, headers: pairsOf(response) });
       near.respond(headersOf(given.headers, { ':status': given.status }), {
         endStream: isAll,
         waitForTrailers: !isAll,
       });
       if (isAll) return;
-      sendTrailers(trailersOf(stream), near);
+      sendTrailers(trailersOf(stream), near, admitted.scrubbed);
       if (given.through === null) pipeline(stream, near, () => undefined);
       else pipeline(stream, given.through, near, () => undefined);
     });
   });
   if (!isWhole) {
-    sendTrailers(admitted.approvalId === null ? trailers : () => ({}), stream);
+    sendTrailers(admitted.approvalId === null ? trailers : () => ({}), stream, admitted.trailers);
     const sent = body.stream();
     sent.on('data', (bytes: Buffer) => {
       account.sentBytes += bytes.length;
@@ -146,13 +148,16 @@ function exchange(exchanged: Exchange, session: ClientHttp2Session, account: Acc
   stream.on('data', (bytes: Buffer) => {
     account.receivedBytes += bytes.length;
   });
-  stream.on('error', () => undefined);
+  let stopped: AppError | null = null;
+  stream.on('error', (error: Error) => {
+    if (error instanceof AppError) stopped = error;
+  });
   stream.on('close', () => {
-    const isWell = stream.rstCode === constants.NGHTTP2_NO_ERROR && status !== undefined;
-    account.end(isWell ? 'allowed' : 'failed', status);
+    const isWell = stopped === null && stream.rstCode === constants.NGHTTP2_NO_ERROR && status !== undefined;
+    account.end(isWell ? 'allowed' : stopped?.code === 'egress_refused' ? 'refused' : 'failed', status);
     if (near.destroyed || isWell) return;
     if (near.headersSent) near.destroy(new AppError('egress_failed', 'The host gave the stream up.'));
-    else refuse(near, headers, new AppError('egress_failed', 'The connection to the host broke off.'));
+    else refuse(near, headers, stopped ?? new AppError('egress_failed', 'The connection to the host broke off.'));
   });
   near.on('close', () => {
     if (!stream.destroyed) stream.close(near.rstCode || (stream.readableEnded ? 0 : constants.NGHTTP2_CANCEL));
@@ -162,19 +167,19 @@ function exchange(exchanged: Exchange, session: ClientHttp2Session, account: Acc
 type AnyStream = ServerHttp2Stream | ClientHttp2Stream;
 
 /** Those that came behind a body, when it has ended. */
-type Trailers = () => OutgoingHttpHeaders;
+type Trailers = () => IncomingHttpHeaders;
 
 function trailersOf(from: AnyStream): Trailers {
-  let trailers: OutgoingHttpHeaders = {};
+  let trailers: IncomingHttpHeaders = {};
   from.on('trailers', (received: IncomingHttpHeaders) => {
-    trailers = withoutHops(received);
+    trailers = received;
   });
   return () => trailers;
 }
 
 /** Sent also when there are none, since that is what ends the stream. */
-function sendTrailers(trailers: Trailers, to: AnyStream): void {
-  to.on('wantTrailers', () => orDestroy(to, () => to.sendTrailers(trailers())));
+function sendTrailers(trailers: Trailers, to: AnyStream, seen: (given: readonly Header[]) => readonly Header[]): void {
+  to.on('wantTrailers', () => orDestroy(to, () => to.sendTrailers(headersOf(seen(pairsOf(trailers())), {}))));
 }
 
 /** What throws in a listener, since a host said what cannot be said again, ends its own stream only. */
@@ -182,8 +187,22 @@ function orDestroy(stream: AnyStream, work: () => void): void {
   try {
     work();
   } catch (cause) {
-    stream.destroy(new AppError('egress_failed', 'The host did not answer as it should.', { cause }));
+    stream.destroy(asWrong(cause));
   }
+}
+
+function orNull<T>(stream: AnyStream, work: () => T): T | null {
+  try {
+    return work();
+  } catch (cause) {
+    stream.destroy(asWrong(cause));
+    return null;
+  }
+}
+
+function asWrong(cause: unknown): AppError {
+  if (cause instanceof AppError) return cause;
+  return new AppError('egress_failed', 'The host did not answer as it should.', { cause });
 }
 
 function refuse(near: ServerHttp2Stream, asked: IncomingHttpHeaders, thrown: unknown): void {

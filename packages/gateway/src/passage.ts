@@ -7,6 +7,7 @@ import {
   type AddressClass,
   type AppError,
   asAppError,
+  type BoundSecret,
   decideAddress,
   decideOpaque,
   decideRequest,
@@ -30,10 +31,12 @@ import type { LookedInto } from './look-into.ts';
 import type { OpenConnection } from './open-connections.ts';
 import type { NewRecord } from './recorder.ts';
 import { refused } from './refusal.ts';
+import type { Secrets } from './secrets/secrets.ts';
 
 /** The rules that hold for a sandbox now. */
 export interface LoadedRules extends EgressRules {
   readonly organisationId: OrganisationId;
+  readonly secrets: readonly BoundSecret[];
 }
 
 export interface PassageOptions {
@@ -44,6 +47,7 @@ export interface PassageOptions {
   /** Null: none are loaded. */
   readonly rules: () => LoadedRules | null;
   readonly record: (record: NewRecord) => void;
+  readonly secrets: Secrets;
   readonly lookedInto: LookedInto;
   /** Where requests wait for a reviewer. */
   readonly asks: HeldAskRoom;
@@ -52,9 +56,18 @@ export interface PassageOptions {
 /** What is written down of a request. */
 type Recorded = Pick<EgressRequest, 'method' | 'path' | 'spoken'>;
 
+type LetThrough = Pick<Admitted, 'request' | 'rule' | 'approvalId' | 'secret' | 'isGranted'>;
+
+interface Begun {
+  readonly rule: string;
+  readonly request?: EgressRequest;
+  readonly secret?: string | null;
+  readonly protocol?: EgressRecord['protocol'];
+}
+
 /** What is under way on it. */
 interface UnderWay {
-  readonly judge: (rules: EgressRules) => EgressDecision;
+  readonly judge: (rules: LoadedRules) => EgressDecision;
   readonly cut: () => void;
 }
 
@@ -76,6 +89,12 @@ const OUTCOME_OF: Partial<Record<ErrorCode, EgressOutcome>> = {
   approval_denied: 'refused',
   approval_pending: 'held',
 };
+const NOT_GRANTED = {
+  allowed: false,
+  rule: 'secrets are placed where their binding says',
+  reason: 'The secret that the request was given is not granted any more.',
+  ask: 'admin',
+} as const satisfies EgressDecision;
 const MAX_RECORDED_PATH = 500;
 const MAX_RECORDED_METHOD = 32;
 
@@ -99,6 +118,11 @@ export class Passage implements OpenConnection {
     this.target = options.target;
     this.guest = options.guest;
     this.signal = AbortSignal.any([options.signal, this.#cut.signal]);
+  }
+
+  /** Values, for requests that they are placed in. */
+  get secrets(): Secrets {
+    return this.#options.secrets;
   }
 
   get sandboxId() {
@@ -146,19 +170,20 @@ export class Passage implements OpenConnection {
   }
 
   /** A request that is let through, until its account is ended. `cut` ends it when new rules do not let it be. */
-  beginRequest(request: EgressRequest, admitted: Pick<Admitted, 'rule' | 'approvalId'>, cut: () => void): Account {
-    const { rule, approvalId } = admitted;
-    const judge = (rules: EgressRules): EgressDecision => {
+  beginRequest(admitted: LetThrough, cut: () => void): Account {
+    const { request, rule, approvalId, secret, isGranted } = admitted;
+    const judge = (rules: LoadedRules): EgressDecision => {
+      if (!isGranted(rules)) return NOT_GRANTED;
       const decision = decideRequest(rules, request);
       // It was asked for, and approved.
       return approvalId !== null && mustBeAsked(decision) ? { allowed: true, rule } : decision;
     };
-    return this.#begin({ judge, cut }, rule, request);
+    return this.#begin({ judge, cut }, { rule, request, secret });
   }
 
   beginOpaque(protocol: 'tls' | 'tcp', rule: string): Account {
     const cut = () => this.cut(refused(NO_RULES));
-    return this.#begin({ judge: (rules) => decideOpaque(rules, this.target, protocol), cut }, rule, null, protocol);
+    return this.#begin({ judge: (rules) => decideOpaque(rules, this.target, protocol), cut }, { rule, protocol });
   }
 
   /** Writes down what was not let through, or failed before it began. */
@@ -199,12 +224,8 @@ export class Passage implements OpenConnection {
     return rules === null ? NO_RULES : decide(rules);
   }
 
-  #begin(
-    underWay: UnderWay,
-    rule: string,
-    request: EgressRequest | null,
-    protocol: EgressRecord['protocol'] = 'http',
-  ): Account {
+  #begin(underWay: UnderWay, what: Begun): Account {
+    const { rule, request = null, secret = null, protocol = 'http' } = what;
     const sinceMs = performance.now();
     this.#underWay.add(underWay);
     const account: Account = {
@@ -213,7 +234,8 @@ export class Passage implements OpenConnection {
       end: (outcome, status) => {
         if (!this.#underWay.delete(underWay)) return;
         const { sentBytes, receivedBytes } = account;
-        this.#record({ protocol, request, rule, outcome, sinceMs, sentBytes, receivedBytes, status: status ?? null });
+        const bytes = { sentBytes, receivedBytes, status: status ?? null };
+        this.#record({ protocol, request, rule, secret, outcome, sinceMs, ...bytes });
       },
     };
     return account;
@@ -221,7 +243,7 @@ export class Passage implements OpenConnection {
 
   #record(
     what: Pick<EgressRecord, 'protocol' | 'rule' | 'outcome'> &
-      Partial<Pick<EgressRecord, 'sentBytes' | 'receivedBytes' | 'status'>> & {
+      Partial<Pick<EgressRecord, 'sentBytes' | 'receivedBytes' | 'status' | 'secret'>> & {
         readonly request: Recorded | null;
         readonly sinceMs: number;
       },
@@ -236,6 +258,7 @@ export class Passage implements OpenConnection {
       method: request === null ? null : printable(request.method, MAX_RECORDED_METHOD),
       path: request === null ? null : printable(request.path, MAX_RECORDED_PATH),
       calls: request?.spoken?.flatMap((one) => describeSpoken(one) ?? []).join('; ') || null,
+      secret: null,
       sentBytes: 0,
       receivedBytes: 0,
       status: null,

@@ -1,5 +1,5 @@
 /** Bytes both ways, each direction with its own end and at the pace of who reads. */
-import type { Duplex } from 'node:stream';
+import type { Duplex, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Account, Passage } from './passage.ts';
 
@@ -9,10 +9,12 @@ interface Pumped {
   readonly far: Duplex;
   readonly account: Account;
   readonly status?: number;
+  /** What the guest receives passes through it. */
+  readonly through?: Transform | null;
 }
 
 /** Settles when both directions have ended, or one has broken. Never rejects. */
-export async function pump({ passage, guest, far, account, status }: Pumped): Promise<void> {
+export async function pump({ passage, guest, far, account, status, through = null }: Pumped): Promise<void> {
   guest.on('data', (bytes: Buffer) => {
     account.sentBytes += bytes.length;
   });
@@ -21,7 +23,8 @@ export async function pump({ passage, guest, far, account, status }: Pumped): Pr
   });
   const { signal } = passage;
   try {
-    await Promise.all([pipeline(guest, far, { signal }), pipeline(far, guest, { signal })]);
+    const back = through === null ? pipeline(far, guest, { signal }) : pipeline(far, through, guest, { signal });
+    await Promise.all([pipeline(guest, far, { signal }), back]);
     account.end('allowed', status);
   } catch {
     account.end(signal.aborted ? 'cut' : 'failed', status);

@@ -27,6 +27,12 @@ export function mismatch(detail: string): AppError {
 
 /** A held request that is sent again is held again, so it may come soon. */
 const RETRY_AFTER_SECONDS = 5;
+export function refusedSecret(reason: string): AppError {
+  return new AppError('egress_refused', {
+    detail: `${reason} Rule: secrets are placed where their binding says. Whom to ask: who holds the keys of the organisation.`,
+    facts: { rule: 'secrets are placed where their binding says', ask: 'admin' },
+  });
+}
 
 export interface Answer {
   readonly status: number;

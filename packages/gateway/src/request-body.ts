@@ -2,7 +2,7 @@
  * The body of a request, which may be read ahead before it is decided whether the request leaves. What was read ahead is sent
  * on like the rest.
  */
-import { Readable } from 'node:stream';
+import { Readable, type Transform } from 'node:stream';
 import { AppError } from '@space/core';
 
 const AHEAD_WITHIN_MS = 60_000;
@@ -20,6 +20,7 @@ export class RequestBody {
   #ahead: Buffer[] = [];
   #aheadBytes = 0;
   #isWhole = false;
+  #screen: (() => Transform) | null = null;
 
   /** `beforeFirst` is called before anything is read ahead: whoever waits to be told that it may send is told then. */
   constructor(source: Readable, beforeFirst: () => void = () => undefined) {
@@ -56,8 +57,25 @@ export class RequestBody {
     return { bytes: this.#ahead[0] as Buffer, isWhole: this.#isWhole };
   }
 
+  /** What all of it passes through on its way out. */
+  screen(make: () => Transform): void {
+    this.#screen = make;
+  }
+
   /** All of it, from the first byte on. To be called once. */
   stream(): Readable {
+    const whole = this.#whole();
+    if (this.#screen === null) return whole;
+    const screened = this.#screen();
+    // The other way round it is not ended: whoever sent what does not pass is to be told why.
+    whole.once('error', (error) => void screened.destroy(error));
+    whole.once('close', () => {
+      if (!whole.readableEnded) screened.destroy(broken('The body of the request broke off.'));
+    });
+    return whole.pipe(screened);
+  }
+
+  #whole(): Readable {
     if (this.#iterator === null) return this.#source;
     const rest = Readable.from(this.#all(this.#iterator), { objectMode: false });
     const giveUp = (error?: Error): void => void rest.destroy(error);

@@ -19,6 +19,7 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls';
 import {
   type AllowRule,
+  type BoundSecret,
   type EgressRecord,
   type LifeId,
   type NetworkConstraints,
@@ -31,6 +32,7 @@ import {
 } from '@space/core';
 import { Authorities } from '../src/authorities.ts';
 import { createGateway, type Gateway, type GatewayOptions } from '../src/create-gateway.ts';
+import { sealed } from './sealed.ts';
 
 export const SANDBOX = 'sbx_0000000000000001' as SandboxId;
 const LIFE = 'lif_0000000000000001' as LifeId;
@@ -54,6 +56,9 @@ export class World {
   readonly names = new Map<string, readonly string[]>();
   /** Addresses that the machine has beside its own. */
   readonly machine: string[] = [];
+  /** What the sandbox may use of secrets, with the next rules. */
+  bound: readonly BoundSecret[] = [];
+
   /** Is awaited before an answer of DNS is given. */
   resolving: Promise<void> = Promise.resolve();
   /** Each name that the gateway has looked up. */
@@ -67,7 +72,7 @@ export class World {
   readonly #sockets = new Set<Socket>();
   readonly #opened: Duplex[] = [];
 
-  static async open(more: Pick<GatewayOptions, 'holdMs'> = {}): Promise<World> {
+  static async open(more: Pick<GatewayOptions, 'holdMs' | 'secretStores'> = {}): Promise<World> {
     const folder = await mkdtemp(join(tmpdir(), 'space-gateway-'));
     const outside = new Authorities(join(folder, 'outside'));
     return new World(folder, outside, { upstreamAuthorities: [await outside.certificateOf(OUTSIDE)], ...more });
@@ -96,7 +101,15 @@ export class World {
       organisationId: ORGANISATION,
       policy: { preset: 'none', allow: [], ask: [], deny: [], ...policy },
       constraints: { ...NO_CONSTRAINTS, privateHosts: ['*.test', '127.0.0.1'], ...constraints },
+      secrets: this.bound,
     };
+  }
+
+  /** The gateway keeps a value. */
+  async put(name: string, value: string): Promise<void> {
+    const { publicKey } = await this.gateway.sealingKey();
+    const secret = { organisationId: ORGANISATION, name };
+    await this.gateway.putSecret(secret, sealed(publicKey, secret, value));
   }
 
   allow(policy: Partial<NetworkPolicy>, constraints: Partial<NetworkConstraints> = {}): Promise<void> {

@@ -15,6 +15,7 @@ import {
   type OrganisationId,
   type SandboxId,
   type SandboxRules,
+  type SecretName,
 } from '@space/core';
 
 export class FakeGateway implements GatewayPort, EgressPort {
@@ -75,6 +76,24 @@ export class FakeGateway implements GatewayPort, EgressPort {
   async trust(organisationId: OrganisationId): Promise<{ readonly certificatePem: string }> {
     this.#checkUp();
     return { certificatePem: `certificate of ${organisationId}\n` };
+  }
+
+  /** The sealed values that it keeps, by organisation and name. */
+  readonly secrets = new Map<string, string>();
+
+  async sealingKey(): Promise<{ readonly publicKey: string }> {
+    this.#checkUp();
+    return { publicKey: Buffer.alloc(32, 9).toString('base64') };
+  }
+
+  async putSecret({ organisationId, name }: SecretName, sealed: string): Promise<void> {
+    this.#checkUp();
+    this.secrets.set(`${organisationId} ${name}`, sealed);
+  }
+
+  async dropSecret({ organisationId, name }: SecretName): Promise<void> {
+    this.#checkUp();
+    this.secrets.delete(`${organisationId} ${name}`);
   }
 
   async takeRecords(behind: EgressPosition | null): Promise<EgressRecords> {

@@ -215,6 +215,7 @@ export const egressRecord = z
     port,
     method: z.string().nullable(),
     path: z.string().nullable().meta({ description: 'Without its query.' }),
+    secret: z.string().nullable().meta({ description: 'The secret that was placed in it, by name. Null: none was.' }),
     calls: z.string().nullable().meta({ description: 'What it asked for, where a rule says what its host speaks.' }),
     rule: z.string().nullable().meta({ description: 'What decided.' }),
     outcome: z.enum(EGRESS_OUTCOMES),

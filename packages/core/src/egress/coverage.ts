@@ -107,7 +107,7 @@ function callsIn({ spoken = [] }: EgressRequest, speaks: Spoken): SpokenCalls['c
   return spoken.find((one) => one.speaks === speaks)?.calls;
 }
 
-function turnsIntoAnother(request: EgressRequest): boolean {
+export function turnsIntoAnother(request: EgressRequest): boolean {
   return namesOf(request).some((name) => TURNS_INTO_WRITE.includes(name));
 }
 

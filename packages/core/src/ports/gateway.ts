@@ -6,6 +6,7 @@
 import type { ShownRequest } from '../approvals/shown-request.ts';
 import type { NetworkConstraints, NetworkPolicy } from '../egress/network-policy.ts';
 import type { ApprovalId, LifeId, OrganisationId, SandboxId } from '../ids.ts';
+import type { BoundSecret } from '../secrets/secret-binding.ts';
 
 export interface GatewayPort {
   health(): Promise<GatewayHealth>;
@@ -15,6 +16,11 @@ export interface GatewayPort {
   dropRules(sandboxId: SandboxId): Promise<void>;
   /** The certificate of the organisation's authority, made on first use. Its key never leaves the gateway. */
   trust(organisationId: OrganisationId): Promise<{ readonly certificatePem: string }>;
+  /** The public key, base64, that values of secrets are sealed with; see `sealing.ts` of the gateway. */
+  sealingKey(): Promise<{ readonly publicKey: string }>;
+  /** Keeps a value that was sealed for this secret, in the place of an earlier one. Throws `bad_request` when it cannot be opened. */
+  putSecret(secret: SecretName, sealed: string): Promise<void>;
+  dropSecret(secret: SecretName): Promise<void>;
   /** What was seen behind an earlier answer of this gateway, which is forgotten: whoever asks for more has kept it. */
   takeRecords(behind: EgressPosition | null): Promise<EgressRecords>;
   /**
@@ -41,6 +47,14 @@ export interface SandboxRules {
   readonly organisationId: OrganisationId;
   readonly policy: NetworkPolicy;
   readonly constraints: NetworkConstraints;
+  /** What it may use of secrets: names and places, and no value. */
+  readonly secrets: readonly BoundSecret[];
+}
+
+/** A secret of an organisation. */
+export interface SecretName {
+  readonly organisationId: OrganisationId;
+  readonly name: string;
 }
 
 /** Of one gateway; to another it says nothing. */
@@ -119,6 +133,8 @@ export interface EgressRecord {
   /** Null: it failed before one was found. */
   readonly rule: string | null;
   readonly outcome: EgressOutcome;
+  /** The secret that was placed in it, by name. Null: none was. */
+  readonly secret: string | null;
   /** Of the answer. */
   readonly status: number | null;
   readonly sentBytes: number;

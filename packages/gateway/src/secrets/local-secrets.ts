@@ -1,0 +1,132 @@
+/**
+ * The secrets that the gateway keeps itself, in one file that is encrypted with a key beside it: whoever copies the file alone has
+ * nothing. It is written anew as a whole with each change, and is there whole or as it was.
+ */
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { mkdir, open, readFile, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AppError, MAX_SECRETS, type OrganisationId, type SecretName, SecretValue } from '@space/core';
+import { newSealingKey, openSealed, type SealingKey, sealingKeyFrom } from './sealing.ts';
+
+const CIPHER = 'aes-256-gcm';
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const CONTEXT = Buffer.from('space secrets 1');
+
+interface Kept {
+  /** PKCS #8, base64. */
+  readonly sealingKey: string;
+  readonly values: Readonly<Record<string, string>>;
+}
+
+export class LocalSecrets {
+  readonly #folder: string;
+  #opened: Promise<{ readonly sealing: SealingKey; kept: Kept; readonly key: Buffer }> | null = null;
+  /** Settles when the change before has been written. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  async publicKey(): Promise<string> {
+    return (await this.#open()).sealing.publicKey.toString('base64');
+  }
+
+  /** Null: there is none. */
+  async find(name: SecretName): Promise<SecretValue | null> {
+    const { kept } = await this.#open();
+    const text = kept.values[keyOf(name)];
+    return text === undefined ? null : new SecretValue(text);
+  }
+
+  /** Throws `bad_request`, `limit_reached`. */
+  async putSealed(name: SecretName, sealed: string): Promise<void> {
+    const { sealing } = await this.#open();
+    await this.put(name, await openSealed(sealing, name, sealed));
+  }
+
+  put(name: SecretName, value: SecretValue): Promise<void> {
+    return this.#change((values) => {
+      const own = Object.keys(values).filter((key) => key.startsWith(`${name.organisationId} `));
+      if (own.length >= MAX_SECRETS && values[keyOf(name)] === undefined) {
+        throw new AppError('limit_reached', `An organisation may have ${MAX_SECRETS} secrets.`);
+      }
+      return { ...values, [keyOf(name)]: value.reveal() };
+    });
+  }
+
+  drop(name: SecretName): Promise<void> {
+    return this.#change(({ [keyOf(name)]: _gone, ...values }) => values);
+  }
+
+  #change(change: (values: Kept['values']) => Kept['values']): Promise<void> {
+    const done = this.#turn.then(async () => {
+      const opened = await this.#open();
+      const kept = { ...opened.kept, values: change(opened.kept.values) };
+      await this.#write('secrets', encrypt(kept, opened.key));
+      opened.kept = kept;
+    });
+    this.#turn = done.catch(() => undefined);
+    return done;
+  }
+
+  #open() {
+    this.#opened ??= this.#read();
+    this.#opened.catch(() => {
+      this.#opened = null;
+    });
+    return this.#opened;
+  }
+
+  async #read() {
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    const [knownKey, file] = await Promise.all([this.#find('secrets.key'), this.#find('secrets')]);
+    if (knownKey === null && file !== null) throw new Error('the key of the kept secrets is gone');
+    const key = knownKey ?? randomBytes(32);
+    if (knownKey === null) await this.#write('secrets.key', key);
+    const kept: Kept =
+      file === null ? { sealingKey: (await newSealingKey()).toString('base64'), values: {} } : decrypt(file, key);
+    if (file === null) await this.#write('secrets', encrypt(kept, key));
+    return { key, kept, sealing: await sealingKeyFrom(Buffer.from(kept.sealingKey, 'base64')) };
+  }
+
+  #find(name: string): Promise<Buffer | null> {
+    return readFile(join(this.#folder, name)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return null;
+      throw error;
+    });
+  }
+
+  async #write(name: string, bytes: Buffer): Promise<void> {
+    const path = join(this.#folder, name);
+    const file = await open(`${path}.new`, 'w', 0o600);
+    try {
+      await file.writeFile(bytes);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(`${path}.new`, path);
+    const folder = await open(this.#folder);
+    await folder.sync().finally(() => folder.close());
+  }
+}
+
+function keyOf({ organisationId, name }: { organisationId: OrganisationId; name: string }): string {
+  return `${organisationId} ${name}`;
+}
+
+function encrypt(kept: Kept, key: Buffer): Buffer {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(CIPHER, key, nonce).setAAD(CONTEXT);
+  const bytes = Buffer.concat([cipher.update(JSON.stringify(kept)), cipher.final()]);
+  return Buffer.concat([nonce, cipher.getAuthTag(), bytes]);
+}
+
+function decrypt(file: Buffer, key: Buffer): Kept {
+  const tag = file.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
+  const decipher = createDecipheriv(CIPHER, key, file.subarray(0, NONCE_BYTES)).setAAD(CONTEXT).setAuthTag(tag);
+  const bytes = Buffer.concat([decipher.update(file.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]);
+  return JSON.parse(bytes.toString()) as Kept;
+}

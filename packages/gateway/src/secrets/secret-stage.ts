@@ -1,0 +1,157 @@
+/**
+ * The stage of a request in which a secret is placed: just in time, for this one request, and only where it goes to a host that was
+ * verified. Whatever happens, no placeholder leaves.
+ */
+import {
+  AppError,
+  type BoundSecret,
+  chooseBinding,
+  type EgressRequest,
+  hasPlaceholder,
+  type SecretPlace,
+  type SecretValue,
+  whyNotFor,
+} from '@space/core';
+import type { AnswerHead, AskedRequest, GivenAnswer, Header } from '../admission.ts';
+import type { LoadedRules, Passage } from '../passage.ts';
+import { refusedSecret } from '../refusal.ts';
+import { checkNoPlaceholder, isCredential, planPlacement } from './place-secret.ts';
+import { PlaceholderScreen } from './placeholder-screen.ts';
+import { formsOf, Scrubber, scrubText } from './scrub.ts';
+
+/** What of an admitted request is a matter of secrets. */
+export interface Placed {
+  readonly url: string;
+  readonly headers: readonly Header[];
+  /** The secret that was placed, by name. */
+  readonly secret: string | null;
+  /** Whether new rules still grant what it was given. */
+  readonly isGranted: (rules: LoadedRules) => boolean;
+  readonly answer: (head: AnswerHead) => GivenAnswer;
+  /** Those that follow the body, as they leave. Throws `egress_refused`. */
+  readonly trailers: (trailers: readonly Header[]) => readonly Header[];
+  /** Of what comes back after the head: trailers, early heads. */
+  readonly scrubbed: (headers: readonly Header[]) => readonly Header[];
+}
+
+/** Throws `egress_refused` where it is known before a secret is fetched that nothing will leave. */
+export function checkPlacement({ rules }: Passage, asked: AskedRequest): void {
+  const bound = boundFor(rules.secrets, asked);
+  if (bound === null) checkNoPlaceholder(asked, whyNotPlaced(rules.secrets, asked));
+  else planPlacement(asked, bound);
+}
+
+/** Throws `egress_refused`, `secret_unavailable`. */
+export async function placeSecret(passage: Passage, asked: AskedRequest): Promise<Placed> {
+  const { secrets: bindings, organisationId } = passage.rules;
+  const { secrets } = passage;
+  asked.body.screen(() => new PlaceholderScreen());
+  const bound = boundFor(bindings, asked);
+  if (bound === null) {
+    checkNoPlaceholder(asked, whyNotPlaced(bindings, asked));
+    return unplaced(asked);
+  }
+  const plan = planPlacement(asked, bound);
+  const value = await secrets.valueOf(organisationId, bound.secret, asked.signal);
+  const isGranted = (rules: LoadedRules): boolean => rules.secrets.some((one) => isSame(one, bound));
+  if (!isGranted(passage.rules)) throw refusedSecret(`The binding "${bound.binding}" has been taken away or changed.`);
+  const placed = plan(value);
+  const others = { url: placed.url, headers: placed.headers };
+  checkNoPlaceholder(others, `the binding "${bound.binding}" places its secret elsewhere (${shownPlace(bound.place)})`);
+  const forms = formsOf(value, alsoSentAs(value, bound.place));
+  const scrubbed = (headers: readonly Header[]) =>
+    headers.map(([name, text]): Header => [name, scrubText(text, forms)]);
+  return {
+    url: placed.url,
+    headers: readable(placed.headers, asked.request),
+    secret: bound.secret.name,
+    isGranted,
+    answer: (head) => {
+      if (head.status === 401 || head.status === 403) secrets.refused(organisationId, bound.secret);
+      checkReadable(head);
+      return { status: head.status, headers: scrubbed(head.headers), through: new Scrubber(forms) };
+    },
+    trailers: (trailers) => checkedTrailers(trailers, bound),
+    scrubbed,
+  };
+}
+
+function boundFor(bindings: readonly BoundSecret[], { secure, request }: AskedRequest): BoundSecret | null {
+  if (!secure) return null;
+  const choice = chooseBinding(bindings, request);
+  if (choice.kind === 'one') return choice.bound;
+  if (choice.kind === 'none') return null;
+  throw refusedSecret(
+    `More than one binding is for this request: ${choice.names.join(', ')}. Nobody can say which is meant.`,
+  );
+}
+
+function whyNotPlaced(bindings: readonly BoundSecret[], { secure, request, url, headers }: AskedRequest): string {
+  const named = bindings.find(({ placeholder }) => [url, ...headers.flat()].some((text) => text.includes(placeholder)));
+  if (named === undefined) return 'none that the sandbox may use is for this request';
+  if (!secure) return `the secret of the binding "${named.binding}" is not placed in clear text: use https`;
+  return `the binding "${named.binding}" is ${whyNotFor(named, request) ?? 'for it no more'}`;
+}
+
+function unplaced({ url, headers }: AskedRequest): Placed {
+  return {
+    url,
+    headers,
+    secret: null,
+    isGranted: () => true,
+    answer: (head) => ({ ...head, through: null }),
+    trailers: (trailers) => checkedTrailers(trailers, null),
+    scrubbed: (given) => given,
+  };
+}
+
+function checkedTrailers(trailers: readonly Header[], bound: BoundSecret | null): readonly Header[] {
+  for (const [name, value] of trailers) {
+    if (hasPlaceholder(value)) throw refusedSecret('A trailer of the request holds the placeholder of a secret.');
+    if (bound !== null && isCredential(name, bound)) throw refusedSecret('A trailer of the request is a credential.');
+  }
+  return trailers;
+}
+
+/** What comes back is looked through, so it must come as it is. */
+function readable(headers: readonly Header[], request: EgressRequest): readonly Header[] {
+  const hidden = ['accept-encoding', 'sec-websocket-extensions', 'te'];
+  const kept = headers.filter(([name, value]) => {
+    const lower = name.toLowerCase();
+    return !hidden.includes(lower) || (lower === 'te' && value.trim().toLowerCase() === 'trailers');
+  });
+  return request.headers.includes('upgrade') ? kept : [...kept, ['Accept-Encoding', 'identity']];
+}
+
+function checkReadable({ headers }: AnswerHead): void {
+  const coded = headers.some(
+    ([name, value]) => name.toLowerCase() === 'content-encoding' && !/^\s*(identity)?\s*$/i.test(value),
+  );
+  if (!coded) return;
+  throw new AppError(
+    'egress_failed',
+    'The host encoded its answer though it was asked not to, so nobody could see whether the secret is in it.',
+  );
+}
+
+/** Forms of it in which it was sent, that are not its own. */
+function alsoSentAs(value: SecretValue, place: SecretPlace): readonly string[] {
+  return place.in === 'basic' ? [Buffer.from(`${place.username}:${value.reveal()}`).toString('base64')] : [];
+}
+
+/** A new version is the same grant: what is under way goes on with the value that it began with. */
+function isSame(one: BoundSecret, other: BoundSecret): boolean {
+  const plain = ({ secret, ...rest }: BoundSecret) => JSON.stringify([rest, secret.name]);
+  return plain(one) === plain(other);
+}
+
+function shownPlace(place: SecretPlace): string {
+  switch (place.in) {
+    case 'header':
+      return `the header ${place.name}`;
+    case 'query':
+      return `${place.name} in the query`;
+    default:
+      return 'the header Authorization';
+  }
+}
