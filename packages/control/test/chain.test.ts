@@ -100,6 +100,7 @@ describe('the audit that is exported', () => {
       method: 'GET',
       path: '/',
       calls: null,
+      secret: null,
       rule: 'internet',
       outcome: 'allowed',
       status: 200,
