@@ -20,11 +20,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { World } from './world.ts';
 
 const chance = seededChance(Date.now());
+/** They make what they name, in the organisation of the caller. */
+const SETS: readonly RouteName[] = ['setSecret', 'setSecretBinding'];
 const GATED = ROUTE_NAMES.filter((name) => !('open' in ROUTES[name]));
 /** Organisations are the installation's; who does not run it learns nothing of them by any id (see the roles below). */
 const WITH_IDS = GATED.filter((name) => {
   const { path, action }: Route = ROUTES[name];
-  return path.includes('{') && ACTIONS[action ?? 'platform.read'] !== 'installation';
+  return !SETS.includes(name) && path.includes('{') && ACTIONS[action ?? 'platform.read'] !== 'installation';
 });
 
 /** What a valid request of the route says beside its path. Ids of others go in where `OTHERS` says. */
@@ -67,10 +69,19 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   setNetwork: { preset: 'internet', allow: [], ask: [], deny: [], readOnly: [] },
   setPrivateHosts: { privateHosts: [] },
   setWebhook: { url: 'https://hooks.example/' },
+  setSecret: { sealed: 'c2VhbGVk' },
+  setSecretBinding: { secret: 'x', hosts: ['a.example'], place: { in: 'bearer' } },
 };
 
+/** Secrets and bindings have names only. */
+type Kind = IdKind | 'secret' | 'binding';
+
+function neverOf(kind: Kind): readonly string[] {
+  return kind === 'secret' || kind === 'binding' ? ['never-was'] : [newId(kind, chance), 'never-was'];
+}
+
 /** The kind of thing that `{id}` of a path names. */
-function kindOf(name: RouteName): IdKind {
+function kindOf(name: RouteName): Kind {
   const { path } = ROUTES[name];
   if (path.startsWith('/v1/sandboxes/{id}')) return 'sandbox';
   if (path.startsWith('/v1/snapshots/{id}')) return 'snapshot';
@@ -79,13 +90,15 @@ function kindOf(name: RouteName): IdKind {
   if (path.startsWith('/v1/organisations/{id}')) return 'organisation';
   if (path.startsWith('/v1/operations/{id}')) return 'operation';
   if (path.startsWith('/v1/approvals/{id}')) return 'approval';
+  if (path.startsWith('/v1/secrets/{id}')) return 'secret';
+  if (path.startsWith('/v1/secret-bindings/{id}')) return 'binding';
   throw new Error(`say here what the id in ${path} names`);
 }
 
 interface Tenant {
   readonly key: string;
   /** By kind: the id, and, where it has one, the name. */
-  readonly owns: Readonly<Partial<Record<IdKind, readonly string[]>>>;
+  readonly owns: Readonly<Partial<Record<Kind, readonly string[]>>>;
 }
 
 describe('tenants', () => {
@@ -111,6 +124,13 @@ describe('tenants', () => {
     const snapshot = await world.ask(key, 'POST', `/v1/sandboxes/${sandbox.id}/snapshots`, { name });
     const { operations } = await world.ask(key, 'GET', '/v1/operations');
     const approval = await pendingApproval(made.id, sandbox.id);
+    const own = `${name}-secret`;
+    await world.ask(key, 'PUT', `/v1/secrets/${own}`, BODIES.setSecret);
+    await world.ask(key, 'PUT', `/v1/secret-bindings/${own}`, {
+      ...BODIES.setSecretBinding,
+      secret: own,
+      projects: 'all',
+    });
     return {
       key,
       owns: {
@@ -120,6 +140,8 @@ describe('tenants', () => {
         apiKey: [developer.id],
         operation: [operations[0].id],
         approval: [approval.id],
+        secret: [own],
+        binding: [own],
       },
     };
   }
@@ -172,14 +194,23 @@ describe('tenants', () => {
       `/v1/sandboxes/${sandbox[0]}/snapshots`,
       `/v1/snapshots/${snapshot[0]}`,
     ];
-    const lists = ['/v1/approvals', '/v1/operations', '/v1/sandboxes', '/v1/snapshots', '/v1/projects', '/v1/keys'];
+    const lists = [
+      '/v1/approvals',
+      '/v1/operations',
+      '/v1/sandboxes',
+      '/v1/snapshots',
+      '/v1/projects',
+      '/v1/keys',
+      '/v1/secrets',
+      '/v1/secret-bindings',
+    ];
     return Promise.all([...paths, ...lists].map((path) => world.ask(a.key, 'GET', path)));
   }
 
   it.each(WITH_IDS)('%s answers for what is another’s as for what never was, and does nothing', async (name) => {
     const before = await seenByOwner();
     const steps = world.node.faults.steps.length;
-    const never = [newId(kindOf(name), chance), 'never-was'];
+    const never = neverOf(kindOf(name));
     for (const [index, theirs] of (a.owns[kindOf(name)] ?? []).entries()) {
       const unknown = never[index] ?? '';
       const answer = bare(await request(name, b.key, theirs), theirs);
@@ -203,6 +234,19 @@ describe('tenants', () => {
       expect(answer.status).toBe(404);
       expect(answer).toEqual(bare(await request(name, b.key, id, bodyOf(unknown)), unknown));
     }
+    expect(await seenByOwner()).toEqual(before);
+  });
+
+  it('sets secrets in its own organisation only, whatever their name, and names none of another', async () => {
+    const before = await seenByOwner();
+    const [theirs = ''] = a.owns.secret ?? [];
+    expect(
+      (await request('setSecretBinding', b.key, 'new', { ...BODIES.setSecretBinding, secret: theirs })).status,
+    ).toBe(404);
+    expect((await request('createSandbox', b.key, '', { secrets: [theirs] })).status).toBe(403);
+    expect((await request('setSecret', b.key, theirs)).status).toBe(200);
+    expect(await seenByOwner()).toEqual(before);
+    await world.ask(b.key, 'DELETE', `/v1/secrets/${theirs}`);
     expect(await seenByOwner()).toEqual(before);
   });
 
@@ -324,7 +368,7 @@ describe('roles', () => {
     createOrganisation: { name: 'acme' },
   };
 
-  const someIdFor = (name: RouteName) => (ROUTES[name].path.includes('{id}') ? newId(kindOf(name), chance) : '');
+  const someIdFor = (name: RouteName) => (ROUTES[name].path.includes('{id}') ? (neverOf(kindOf(name))[0] ?? '') : '');
 });
 
 describe('keys', () => {

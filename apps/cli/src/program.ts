@@ -14,6 +14,7 @@ import * as points from './verbs/points.ts';
 import { ports } from './verbs/ports.ts';
 import * as sandboxes from './verbs/sandboxes.ts';
 import { schedules } from './verbs/schedules.ts';
+import { bindings, secrets } from './verbs/secrets.ts';
 import { top } from './verbs/top.ts';
 
 /** Verbs on this machine, which the script `space` carries out. */
@@ -55,6 +56,8 @@ export function buildProgram(cli: Cli) {
     network,
     egress,
     approvals,
+    secrets,
+    bindings,
     schedules,
     logs,
     top,

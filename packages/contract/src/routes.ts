@@ -12,6 +12,7 @@ import { PORT_ROUTES } from './port-routes.ts';
 import { bytes, json, ndjson, noBody, nothing, type Route, text } from './route.ts';
 import { SCHEDULE_ROUTES } from './schedule-routes.ts';
 import * as schemas from './schemas/index.ts';
+import { SECRET_ROUTES } from './secret-routes.ts';
 import { WEBHOOK_ROUTES } from './webhook-routes.ts';
 
 /** What any route can answer, beside the protocol's own errors. */
@@ -39,6 +40,7 @@ export const ROUTES = {
     status: 201,
     errors: [
       'network_too_wide',
+      'secret_not_granted',
       'template_unknown',
       'size_impossible',
       'not_found',
@@ -113,7 +115,7 @@ export const ROUTES = {
     body: json(schemas.updateSandboxBody),
     response: json(schemas.sandbox),
     status: 200,
-    errors: ['not_found', 'network_too_wide'],
+    errors: ['not_found', 'network_too_wide', 'secret_not_granted'],
   },
   deleteSandbox: {
     method: 'DELETE',
@@ -232,6 +234,7 @@ export const ROUTES = {
   ...NETWORK_ROUTES,
   ...APPROVAL_ROUTES,
   ...WEBHOOK_ROUTES,
+  ...SECRET_ROUTES,
   ...ARCHIVE_ROUTES,
   ...SCHEDULE_ROUTES,
   pauseSandbox: {

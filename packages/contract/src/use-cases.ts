@@ -55,6 +55,11 @@ import type {
   SandboxMetrics,
   Schedule,
   ScheduleList,
+  SealingKey,
+  Secret,
+  SecretBinding,
+  SecretBindingList,
+  SecretList,
   ShareList,
   Snapshot,
   SnapshotList,
@@ -194,6 +199,14 @@ export interface UseCases {
   approveRequest(caller: Caller, input: Input<'approveRequest'>): Promise<ApprovalDetail>;
   denyRequest(caller: Caller, input: Input<'denyRequest'>): Promise<ApprovalDetail>;
   listEgress(caller: Caller, input: Input<'listEgress'>): Promise<EgressList>;
+
+  getSealingKey(caller: Caller, input: Input<'getSealingKey'>): Promise<SealingKey>;
+  listSecrets(caller: Caller, input: Input<'listSecrets'>): Promise<SecretList>;
+  setSecret(caller: Caller, input: Input<'setSecret'>): Promise<Secret>;
+  deleteSecret(caller: Caller, input: Input<'deleteSecret'>): Promise<void>;
+  listSecretBindings(caller: Caller, input: Input<'listSecretBindings'>): Promise<SecretBindingList>;
+  setSecretBinding(caller: Caller, input: Input<'setSecretBinding'>): Promise<SecretBinding>;
+  deleteSecretBinding(caller: Caller, input: Input<'deleteSecretBinding'>): Promise<void>;
 
   listTemplates(caller: Caller, input: Input<'listTemplates'>): Promise<TemplateList>;
   /** In Prometheus' text format. */

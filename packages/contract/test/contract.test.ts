@@ -56,6 +56,8 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   createKey: { name: 'a', roles: ['viewer'], project: 'b' },
   createOrganisation: { name: 'a' },
   setLimits: {},
+  setSecret: { sealed: 'c2VhbGVk' },
+  setSecretBinding: { secret: 'a', hosts: ['*.example.com'], place: { in: 'header', name: 'X-Key' } },
 };
 const QUERIES: Readonly<Partial<Record<RouteName, object>>> = {
   readFile: { path: 'a' },
@@ -262,7 +264,14 @@ describe('problems', () => {
   test('every code of the catalogue can be answered by some route', () => {
     const declared = new Set(ROUTE_NAMES.flatMap((name) => problemCodesOf(ROUTES[name])));
     // A schedule's snapshot that is skipped is told of in the timeline and as an event; what may not leave a sandbox, to it.
-    const told = ['over_budget', 'egress_refused', 'egress_failed', 'approval_pending', 'approval_denied'];
+    const told = [
+      'over_budget',
+      'egress_refused',
+      'egress_failed',
+      'approval_pending',
+      'approval_denied',
+      'secret_unavailable',
+    ];
     expect(PROBLEM_CODES.filter((code) => !declared.has(code))).toEqual([...told, 'method_not_allowed']);
   });
 });
@@ -347,5 +356,46 @@ describe('a network policy', () => {
       expect(ROUTES.setNetwork.body.schema.safeParse(rest).success, field).toBe(false);
     }
     expect(ROUTES.setPrivateHosts.body.schema.safeParse({ privateHosts: ['*'] }).success).toBe(false);
+  });
+});
+
+describe('a secret binding', () => {
+  const parse = (changes: object) =>
+    ROUTES.setSecretBinding.body.schema.safeParse({
+      secret: 'a',
+      hosts: ['a.example'],
+      place: { in: 'bearer' },
+      ...changes,
+    });
+
+  test('means the stricter thing where nothing is said: port 443, and no project', () => {
+    expect(parse({}).data).toMatchObject({ ports: [443], projects: [], env: null, paths: ['/'] });
+  });
+
+  test.each([
+    { hosts: ['*'] },
+    { hosts: [] },
+    { hosts: ['a.example/path'] },
+    { place: { in: 'header', name: 'Host' } },
+    { place: { in: 'header', name: 'Proxy-Authorization' } },
+    { place: { in: 'header', name: 'Transfer-Encoding' } },
+    { place: { in: 'header', name: 'X-Key', prefix: 'a\r\nb' } },
+    { place: { in: 'header', name: 'X Key' } },
+    { place: { in: 'basic', username: 'a:b' } },
+    { place: { in: 'body' } },
+    { methods: ['get'] },
+    { paths: ['/a/../b'] },
+    { env: 'A B' },
+  ])('is refused with %j', (changes) => {
+    expect(parse(changes).success).toBe(false);
+  });
+
+  test('has a value that is sealed or a source, and never both', () => {
+    const { schema } = ROUTES.setSecret.body;
+    const source = { kind: 'store', store: 'vault', path: 'a' };
+    expect(schema.safeParse({ source }).success).toBe(true);
+    expect(schema.safeParse({}).success).toBe(false);
+    expect(schema.safeParse({ source, sealed: 'c2VhbGVk' }).success).toBe(false);
+    expect(schema.safeParse({ value: 'in clear' }).success).toBe(false);
   });
 });

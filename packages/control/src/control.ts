@@ -53,6 +53,7 @@ import { SAMPLE_EVERY_MS, Sampler } from './sampler.ts';
 import { ScheduleRuns } from './schedule-runs.ts';
 import { ScheduleUseCases } from './schedule-use-cases.ts';
 import { SCRUB_EVERY_MS, Scrubber } from './scrubber.ts';
+import { SecretUseCases } from './secret-use-cases.ts';
 import { SetWakes } from './set-wakes.ts';
 import { type SharedPort, Shares } from './shares.ts';
 import { SnapshotUseCases } from './snapshot-use-cases.ts';
@@ -120,7 +121,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const chain = new Chain(ports);
   const retracer = new Retracer(ports, {
     recover: (orphan) => reconciler.recover(orphan),
-    forkMore: (caller, reference, from, count) => sandboxes.forkMore(caller, reference, from, count),
+    forkMore: (...more) => sandboxes.forkMore(...more),
   });
   const calls = new IdempotentCalls(ports, (name, call, operations) => retracer.retrace(name, call, operations));
   const activity = new ActivityLog(ports.clock);
@@ -144,6 +145,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const shares = new Shares(ports, sandboxes, (id) => sharesInUse.revoked(id));
   const portUses = new PortUseCases(machinery, sandboxes, sharesInUse);
   const snapshots = new SnapshotUseCases(machinery, sandboxes, gateway);
+  const secrets = new SecretUseCases(ports, gateway, network);
   const archives = new ArchiveUseCases(machinery, sandboxes);
   const moves = new Moves(machinery, sandboxes, archives);
   const events = new EventUseCases(ports);
@@ -261,6 +263,13 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       const { items, next } = await ports.records.egress.list({ ...page, sandboxId });
       return { records: items.map(viewEgress), nextCursor: next };
     },
+    getSealingKey: (caller) => secrets.getSealingKey(caller),
+    listSecrets: (caller) => secrets.listSecrets(caller),
+    setSecret: (caller, input) => secrets.setSecret(caller, input),
+    deleteSecret: (caller, input) => secrets.deleteSecret(caller, input),
+    listSecretBindings: (caller) => secrets.listSecretBindings(caller),
+    setSecretBinding: (caller, input) => secrets.setSecretBinding(caller, input),
+    deleteSecretBinding: (caller, input) => secrets.deleteSecretBinding(caller, input),
     listTemplates: (caller, input) => snapshots.listTemplates(caller, input),
     getMetrics: () => metrics.render(ports),
     getCapabilities: (caller, input) => snapshots.getCapabilities(caller, input),

@@ -19,6 +19,7 @@ import type { IdempotentCalls } from './idempotency.ts';
 import { sendInput } from './input.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox } from './records.ts';
+import { placeholdersIn } from './secret-use-cases.ts';
 import { stoppable } from './streams.ts';
 
 export class GuestUseCases {
@@ -152,5 +153,5 @@ export async function* startOrAttach(
 /** What the guest is asked to start. */
 export function commandOf(sandbox: RecordedSandbox, input: Input<'exec'>, processId: ProcessId): GuestCommand {
   const { id: _, keepAwake: __, checkpoint: ___, command = '', argv = [...SHELL_ARGV, command], env, ...rest } = input;
-  return { ...rest, processId, argv, env: { ...sandbox.env, ...env } };
+  return { ...rest, processId, argv, env: { ...placeholdersIn(sandbox.secrets), ...sandbox.env, ...env } };
 }

@@ -22,6 +22,7 @@ export type { ControlPorts, Logger } from './ports.ts';
 export type { ReconcileReport } from './reconcile.ts';
 export * from './records.ts';
 export * from './schedule-records.ts';
+export * from './secret-records.ts';
 export type * from './share-records.ts';
 export type { SharedPort } from './shares.ts';
 export type * from './tenant-records.ts';

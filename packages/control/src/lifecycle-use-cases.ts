@@ -28,6 +28,7 @@ import type { Network } from './network.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { findDoomedToo, findSandbox, findSnapshot } from './scope.ts';
+import { grantsOf, inheritedGrants } from './secret-use-cases.ts';
 import { findInTimeline, type PastPoint, type Pins, pinned } from './timeline.ts';
 import { viewSandbox, viewSandboxDetail, viewSnapshot } from './views.ts';
 
@@ -73,6 +74,7 @@ export class LifecycleUseCases {
       expiry: expiryOf(input.expiry ?? null),
       snapshotPolicy: input.snapshots ?? {},
       network: input.network ?? DEFAULT_NETWORK_POLICY,
+      secrets: await grantsOf(this.#ports, projectId, input.secrets ?? []),
       arrival: null,
     };
     if (input.network !== undefined) await this.#network.check(projectId, input.network);
@@ -100,21 +102,23 @@ export class LifecycleUseCases {
   }
 
   async updateSandbox(caller: GatedCaller, input: Input<'updateSandbox'>): Promise<Sandbox> {
-    const { id, snapshotPolicy, projectId } = await this.find(caller, input.id);
+    const { id, snapshotPolicy, projectId, secrets: before } = await this.find(caller, input.id);
     const at = new Date(this.#ports.clock.now());
     const { idle, wakeAt, expiry, snapshots, network } = input;
     if (network !== undefined) await this.#network.check(projectId, network);
+    const secrets = input.secrets && (await grantsOf(this.#ports, projectId, input.secrets, before));
     const changes = {
       ...(idle === undefined ? {} : { pauseAfterMs: idle.pauseAfterMs }),
       ...(wakeAt === undefined ? {} : { wakeAt: dateOf(wakeAt) }),
       ...(expiry === undefined ? {} : { expiry: expiryOf(expiry) }),
       ...(snapshots === undefined ? {} : { snapshotPolicy: { ...snapshotPolicy, ...snapshots } }),
       ...(network === undefined ? {} : { network }),
+      ...(secrets === undefined ? {} : { secrets }),
     };
     // In a turn of its own: what ends at an expiry is decided in one, too.
     const changed = await this.#driver.exclusively(id, () => this.#ports.records.updateSandbox(id, changes, at));
     if (changed === null) throw new AppError('not_found', `There is no sandbox "${input.id}".`);
-    if (network !== undefined) await this.#network.changed(id);
+    if (network !== undefined || secrets !== undefined) await this.#network.changed(id);
     return viewSandbox(changed);
   }
 
@@ -168,7 +172,7 @@ export class LifecycleUseCases {
     const source = await this.find(caller, input.id);
     return this.#nursery.withMemory(input.count, source.size.memoryMib, async (ids) => {
       const point = await this.#forkPoint(source, input.from, caller);
-      const born = await this.#bearCopies(source, point, caller, ids);
+      const born = await this.#bearCopies(source, point, caller, ids, input.inheritSecrets === true);
       const [first] = born;
       if (first !== undefined && 'error' in first && born.every((one) => 'error' in one)) throw first.error;
       return born.map(forkResultOf);
@@ -181,11 +185,12 @@ export class LifecycleUseCases {
     reference: string,
     from: SnapshotId,
     count: number,
+    inheritSecrets: boolean,
   ): Promise<readonly ForkResult[]> {
     const source = await this.find(caller, reference);
     return this.#nursery.withMemory(count, source.size.memoryMib, async (ids) => {
       const point = await this.#pinned(() => findSnapshot(this.#ports.records, source.projectId, from));
-      return (await this.#bearCopies(source, point, caller, ids)).map(forkResultOf);
+      return (await this.#bearCopies(source, point, caller, ids, inheritSecrets)).map(forkResultOf);
     });
   }
 
@@ -195,6 +200,7 @@ export class LifecycleUseCases {
     point: RecordedSnapshot,
     caller: GatedCaller,
     ids: readonly SandboxId[],
+    inheritSecrets: boolean,
   ): Promise<readonly Born[]> {
     const birth: Birth = {
       projectId: source.projectId,
@@ -209,6 +215,7 @@ export class LifecycleUseCases {
       expiry: null,
       snapshotPolicy: source.snapshotPolicy,
       network: source.network,
+      secrets: inheritSecrets ? await inheritedGrants(this.#ports, source.projectId, source.secrets) : [],
       forkedFrom: { sandboxId: point.sandboxId, snapshotId: point.id },
       arrival: null,
     };

@@ -6,9 +6,11 @@
 import type { NetworkConstraints as ShownConstraints } from '@space/contract';
 import {
   AppError,
+  type BoundSecret,
   checkWithin,
   type GatewayPort,
   holdsVm,
+  isGrantedTo,
   type NetworkConstraints,
   type NetworkPolicy,
   NO_CONSTRAINTS,
@@ -69,13 +71,15 @@ export class Network {
   }
 
   async constraintsChanged(organisationId: OrganisationId): Promise<void> {
-    await this.#orLater(async () => {
-      const running = (await this.#ports.records.allSandboxes()).filter(holdsVm);
-      await mapInParallel(running, PARALLEL_LOADS, async (sandbox) => {
-        const { id } = await this.#organisationOf(sandbox.projectId);
-        if (id === organisationId) await this.#load(sandbox.id);
-      });
-    }, 'the constraints of an organisation could not be set');
+    await this.#reload(organisationId, () => true, 'the constraints of an organisation could not be set');
+  }
+
+  async secretsChanged(organisationId: OrganisationId): Promise<void> {
+    await this.#reload(
+      organisationId,
+      ({ secrets }) => secrets.length > 0,
+      'the secrets of an organisation could not be set',
+    );
   }
 
   /** Looks whether it is another gateway, which has to be told all, and takes what was seen. */
@@ -112,6 +116,31 @@ export class Network {
     if (set === null) throw new AppError('not_found', `There is no organisation "${organisationId}".`);
     await this.constraintsChanged(organisationId);
     return viewConstraints(set);
+  }
+
+  async #reload(organisationId: OrganisationId, which: (sandbox: RecordedSandbox) => boolean, failure: string) {
+    await this.#orLater(async () => {
+      const running = (await this.#ports.records.allSandboxes()).filter((one) => holdsVm(one) && which(one));
+      await mapInParallel(running, PARALLEL_LOADS, async (sandbox) => {
+        const { id } = await this.#organisationOf(sandbox.projectId);
+        if (id === organisationId) await this.#load(sandbox.id);
+      });
+    }, failure);
+  }
+
+  /** By today's grants, whatever they were when the sandbox named them. */
+  async #boundSecrets(organisationId: OrganisationId, sandbox: RecordedSandbox): Promise<readonly BoundSecret[]> {
+    if (sandbox.secrets.length === 0) return [];
+    const { secrets } = this.#ports.records;
+    const [bindings, all] = await Promise.all([secrets.bindings(organisationId), secrets.list(organisationId)]);
+    return sandbox.secrets.flatMap(({ binding, placeholder }): BoundSecret[] => {
+      const bound = bindings.find((one) => one.name === binding && isGrantedTo(one, sandbox.projectId));
+      const secret = all.find(({ name }) => name === bound?.secret);
+      if (bound === undefined || secret === undefined) return [];
+      const { hosts, ports, methods, paths, place } = bound;
+      const { name, source, version } = secret;
+      return [{ binding, placeholder, secret: { name, source, version }, hosts, ports, methods, paths, place }];
+    });
   }
 
   async #prepare(id: SandboxId): Promise<{ readonly trust?: string }> {
@@ -154,7 +183,7 @@ export class Network {
         organisationId: organisation.id,
         policy: sandbox.network,
         constraints: organisation.constraints,
-        secrets: [],
+        secrets: await this.#boundSecrets(organisation.id, sandbox),
       });
       await Promise.all([beside(organisation.id), setting]);
     });

@@ -29,6 +29,7 @@ import type {
   ProjectId,
   SandboxId,
   SandboxStatus,
+  SecretGrant,
   Settled,
   Size,
   SnapshotId,
@@ -44,6 +45,7 @@ import type { EventRecords } from './event-records.ts';
 import type { HistoryRecords } from './history-records.ts';
 import type { NoticeRecords } from './notice-records.ts';
 import type { ScheduleRecords } from './schedule-records.ts';
+import type { SecretRecords } from './secret-records.ts';
 import type { ShareRecords } from './share-records.ts';
 import type { TenantRecords } from './tenant-records.ts';
 
@@ -68,6 +70,8 @@ export interface RecordedSandbox extends LifecycleState {
   readonly snapshotPolicy: PolicyChoice;
   /** What it may reach. */
   readonly network: NetworkPolicy;
+  /** The secret bindings that it names. */
+  readonly secrets: readonly SecretGrant[];
   /** Of the operation in flight; null at rest. */
   readonly operationId: OperationId | null;
   readonly epoch: number;
@@ -147,6 +151,8 @@ export interface NewSandbox
     | 'network'
     | 'forkedFrom'
   > {
+  /** Left out: none. */
+  readonly secrets?: readonly SecretGrant[];
   readonly operationId: OperationId;
   /** It comes by a move, and is `absent` with its arrival in flight. Null: it is made. */
   readonly arrival: Arrival | null;
@@ -333,7 +339,9 @@ export interface Records {
   /** What its owner may change at any time; null: it is deleted, or never was. */
   updateSandbox(
     id: SandboxId,
-    changes: Partial<Pick<RecordedSandbox, 'pauseAfterMs' | 'wakeAt' | 'expiry' | 'snapshotPolicy' | 'network'>>,
+    changes: Partial<
+      Pick<RecordedSandbox, 'pauseAfterMs' | 'wakeAt' | 'expiry' | 'snapshotPolicy' | 'network' | 'secrets'>
+    >,
     at: Date,
   ): Promise<RecordedSandbox | null>;
   /** Of what is not deleted; nothing else of it changes. */
@@ -403,6 +411,7 @@ export interface Records {
   readonly approvals: ApprovalRecords;
   readonly chain: ChainRecords;
   readonly notices: NoticeRecords;
+  readonly secrets: SecretRecords;
   /** Of the pool of connections, as it is now. */
   load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   /** Throws `unavailable` when the database does not answer. */

@@ -15,7 +15,13 @@ export interface RetracerSteps {
   /** Ends an operation that no process carries out. */
   recover(orphan: RecordedSandbox): Promise<unknown>;
   /** Makes the copies of a fork that are missing. */
-  forkMore(caller: GatedCaller, reference: string, from: SnapshotId, count: number): Promise<readonly ForkResult[]>;
+  forkMore(
+    caller: GatedCaller,
+    reference: string,
+    from: SnapshotId,
+    count: number,
+    inheritSecrets: boolean,
+  ): Promise<readonly ForkResult[]>;
 }
 
 /** The call that is repeated; what is still to be done is recorded as done by the request that began it. */
@@ -97,11 +103,11 @@ export class Retracer {
     const from = creates[0]?.input.from;
     if (from === undefined || from === 'crashed') return undefined;
     const told = (await Promise.all(creates.map((create) => this.#copy(create)))).filter((one) => one !== undefined);
-    const { id, count } = input as Input<'forkSandbox'>;
+    const { id, count, inheritSecrets } = input as Input<'forkSandbox'>;
     const missing = count - told.length;
     if (missing <= 0) return { result: told };
     try {
-      return { result: [...told, ...(await this.#steps.forkMore(caller, id, from, missing))] };
+      return { result: [...told, ...(await this.#steps.forkMore(caller, id, from, missing, inheritSecrets === true))] };
     } catch (thrown) {
       // Nothing was made, so that the call has failed; or those that are missing have.
       if (told.length === 0) throw thrown;

@@ -36,7 +36,7 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
   const status = statusOf(sandbox);
   if (status === 'deleted') throw new AppError('not_found', `There is no sandbox "${sandbox.id}".`);
   const { id, name, template, size, generation, head, forkedFrom, metadata, crash } = sandbox;
-  const { pauseAfterMs, wakeAt, expiry, snapshotPolicy, network, pauseFailure, moved, archiving } = sandbox;
+  const { pauseAfterMs, wakeAt, expiry, snapshotPolicy, network, secrets, pauseFailure, moved, archiving } = sandbox;
   return {
     id,
     name,
@@ -52,6 +52,7 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
     expiry: expiry === null ? null : { at: expiry.at.toISOString(), action: expiry.action },
     snapshots: viewPolicyChoice(snapshotPolicy),
     network: viewNetwork(network),
+    secrets: secrets.map(({ binding }) => binding),
     createdAt: sandbox.createdAt.toISOString(),
     updatedAt: sandbox.updatedAt.toISOString(),
     crash: crash === null || status !== 'crashed' ? null : { detail: crash.detail, at: crash.at.toISOString() },

@@ -7,6 +7,7 @@ import { MemoryRecords } from './memory-records.ts';
 import { noticesSuite } from './notices-suite.ts';
 import { recordsSuite } from './records-suite.ts';
 import { schedulesSuite } from './schedules-suite.ts';
+import { secretsSuite } from './secrets-suite.ts';
 import { sharesSuite } from './shares-suite.ts';
 import { tenantsSuite } from './tenants-suite.ts';
 
@@ -20,3 +21,4 @@ egressSuite('in memory', async () => new MemoryRecords());
 sharesSuite('in memory', async () => new MemoryRecords());
 approvalsSuite('in memory', async () => new MemoryRecords());
 noticesSuite('in memory', async () => new MemoryRecords());
+secretsSuite('in memory', async () => new MemoryRecords());

@@ -53,6 +53,7 @@ import { MemoryEvents } from './memory-events.ts';
 import { MemoryHistory } from './memory-history.ts';
 import { MemoryNotices } from './memory-notices.ts';
 import { MemorySchedules } from './memory-schedules.ts';
+import { MemorySecrets } from './memory-secrets.ts';
 import { MemoryShares } from './memory-shares.ts';
 import { MemoryTenants } from './memory-tenants.ts';
 
@@ -102,6 +103,7 @@ export class MemoryRecords implements Records {
     () => this.#turn(),
     (id) => this.approvals.now(id),
   );
+  readonly secrets = new MemorySecrets(() => this.#turn());
   readonly calls = new MemoryCalls(() => this.#turn());
   readonly audit = new MemoryAudit(
     () => this.#turn(),
@@ -132,6 +134,7 @@ export class MemoryRecords implements Records {
       const epoch = (before?.epoch ?? 0) + 1;
       const operation = arrival === null ? 'create' : 'arrive';
       this.#sandboxes.set(rest.id, {
+        secrets: [],
         ...rest,
         keepers: [],
         settled: 'absent',
@@ -229,7 +232,17 @@ export class MemoryRecords implements Records {
     }
     const content =
       end.settled === 'deleted'
-        ? { env: {}, metadata: {}, crash: null, moved: null, archiving: null, wakeAt: null, expiry: null, keepers: [] }
+        ? {
+            env: {},
+            secrets: [],
+            metadata: {},
+            crash: null,
+            moved: null,
+            archiving: null,
+            wakeAt: null,
+            expiry: null,
+            keepers: [],
+          }
         : {};
     const isExpired = end.settled === 'paused' && now.expiry?.action === 'pause' && now.expiry.at <= end.at;
     const isWoken = end.settled === 'running' && now.wakeAt !== null && now.wakeAt <= end.at;

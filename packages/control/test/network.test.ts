@@ -57,6 +57,7 @@ describe('the rules of a sandbox', () => {
       organisationId: DEFAULT_ORGANISATION,
       policy: WITH_HOST,
       constraints: NO_CONSTRAINTS,
+      secrets: [],
     });
     const [fork] = await world.control.forkSandbox(world.caller(), { id, count: 1 });
     if (fork === undefined || !('sandbox' in fork)) throw new Error('the fork was made');

@@ -8,5 +8,6 @@ export { MemoryRecords } from './memory-records.ts';
 export { noticesSuite } from './notices-suite.ts';
 export { recordsSuite } from './records-suite.ts';
 export { schedulesSuite } from './schedules-suite.ts';
+export { secretsSuite } from './secrets-suite.ts';
 export { sharesSuite } from './shares-suite.ts';
 export { tenantsSuite } from './tenants-suite.ts';

@@ -25,6 +25,8 @@ export const ACTIONS = {
   'key.read': 'organisation',
   'key.manage': 'organisation',
   'audit.read': 'organisation',
+  'secret.read': 'organisation',
+  'secret.manage': 'organisation',
   'platform.read': 'project',
   'operation.read': 'project',
   'event.read': 'project',
@@ -42,6 +44,7 @@ export const ACTIONS = {
   'archive.import': 'project',
   'approval.read': 'project',
   'approval.decide': 'project',
+  'binding.read': 'project',
   'snapshot.read': 'project',
   'snapshot.take': 'project',
   'snapshot.change': 'project',
@@ -68,6 +71,7 @@ export interface Principal {
 
 const READS = [
   'approval.read',
+  'binding.read',
   'platform.read',
   'project.read',
   'limit.read',
@@ -110,12 +114,14 @@ export const ROLE_ACTIONS: Readonly<Record<Role, readonly Action[]>> = {
     'network.read',
     'key.read',
     'audit.read',
+    'secret.read',
+    'binding.read',
     'operation.read',
     'event.read',
     'organisation.read',
     'metrics.read',
   ],
-  key_holder: ['platform.read', 'project.read'],
+  key_holder: ['platform.read', 'project.read', 'secret.read', 'secret.manage', 'binding.read'],
 };
 
 export type Authorisation =

@@ -154,6 +154,17 @@ export const ANSWERS: Answers = {
   listApprovals: async ({ useCases, caller, input }) => ({ body: await useCases.listApprovals(caller, input) }),
   getApproval: async ({ useCases, caller, input }) => ({ body: await useCases.getApproval(caller, input) }),
   approveRequest: async ({ useCases, caller, input }) => ({ body: await useCases.approveRequest(caller, input) }),
+  getSealingKey: async ({ useCases, caller, input }) => ({ body: await useCases.getSealingKey(caller, input) }),
+  listSecrets: async ({ useCases, caller, input }) => ({ body: await useCases.listSecrets(caller, input) }),
+  setSecret: async ({ useCases, caller, input }) => ({ body: await useCases.setSecret(caller, input) }),
+  deleteSecret: async ({ useCases, caller, input }) => ({ body: await useCases.deleteSecret(caller, input) }),
+  listSecretBindings: async ({ useCases, caller, input }) => ({
+    body: await useCases.listSecretBindings(caller, input),
+  }),
+  setSecretBinding: async ({ useCases, caller, input }) => ({ body: await useCases.setSecretBinding(caller, input) }),
+  deleteSecretBinding: async ({ useCases, caller, input }) => ({
+    body: await useCases.deleteSecretBinding(caller, input),
+  }),
   denyRequest: async ({ useCases, caller, input }) => ({ body: await useCases.denyRequest(caller, input) }),
   listEgress: async ({ useCases, caller, input }) => ({ body: await useCases.listEgress(caller, input) }),
 

@@ -514,6 +514,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       idle: { pauseAfterMs: 600_000 },
       wakeAt: null,
       expiry: null,
+      secrets: [],
       network: { preset: 'packages', allow: [], ask: [], deny: [] },
       snapshots: { everyMs: null, budgetMs: null, retention: null, archive: null },
     };

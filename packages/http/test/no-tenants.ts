@@ -44,6 +44,27 @@ export class NoTenants {
   approveRequest(): Promise<never> {
     return refuse();
   }
+  getSealingKey(): Promise<never> {
+    return refuse();
+  }
+  listSecrets(): Promise<never> {
+    return refuse();
+  }
+  setSecret(): Promise<never> {
+    return refuse();
+  }
+  deleteSecret(): Promise<never> {
+    return refuse();
+  }
+  listSecretBindings(): Promise<never> {
+    return refuse();
+  }
+  setSecretBinding(): Promise<never> {
+    return refuse();
+  }
+  deleteSecretBinding(): Promise<never> {
+    return refuse();
+  }
   denyRequest(): Promise<never> {
     return refuse();
   }

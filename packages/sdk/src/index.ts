@@ -118,6 +118,18 @@ export {
 } from './sandbox.ts';
 export type { Schedule, ScheduleChanges, ScheduledExec, ScheduleOptions, Schedules } from './schedules.ts';
 export {
+  type BindingOptions,
+  deleteSecret,
+  deleteSecretBinding,
+  listSecretBindings,
+  listSecrets,
+  type Secret,
+  type SecretBinding,
+  type SecretSource,
+  setSecret,
+  setSecretBinding,
+} from './secrets.ts';
+export {
   type AuditExportLine,
   type AuditExportOptions,
   type AuditRecord,

@@ -148,6 +148,8 @@ export interface CreateOptions extends ConnectionOptions, CallOptions {
   readonly snapshots?: SnapshotPolicyChoice;
   /** What it may reach; left out: the preset `packages`. */
   readonly network?: NetworkChoice;
+  /** Names of secret bindings that it may use, of those that its project may. */
+  readonly secrets?: readonly string[];
 }
 
 /** What is left out stays. */
@@ -160,6 +162,8 @@ export interface UpdateOptions extends CallOptions {
   readonly snapshots?: SnapshotPolicyChoice;
   /** Replaces what it may reach. Open connections that are not allowed any more are cut before this returns. */
   readonly network?: NetworkChoice;
+  /** Names of secret bindings that it may use, of those that its project may. */
+  readonly secrets?: readonly string[];
 }
 
 export interface ListOptions extends ConnectionOptions, CallOptions {
@@ -176,6 +180,8 @@ export interface SnapshotOptions extends CallOptions {
 export interface ForkOptions extends CallOptions {
   /** A past snapshot of this sandbox, or a time; default: its present state. */
   readonly from?: Snapshot | string | PastTime;
+  /** Whether the copies may use the secret bindings of this one. Default false: they have none. */
+  readonly inheritSecrets?: boolean;
 }
 
 export interface RewindOptions extends CallOptions {
@@ -255,10 +261,11 @@ export class Sandbox implements AsyncDisposable {
    */
   static async create(options: CreateOptions = {}): Promise<Sandbox> {
     const { snapshot, signal, ...given } = withoutConnection(options);
-    const { template, name, size, env, metadata, idle, wakeAt, expiry, snapshots, network, ...unknown } = given;
+    const { template, name, size, env, metadata, idle, wakeAt, expiry, snapshots, network, secrets, ...unknown } =
+      given;
     refuseUnknown(unknown);
     const transport = new Transport(options);
-    const own = { name, env, metadata, idle, wakeAt, expiry, snapshots, network };
+    const own = { name, env, metadata, idle, wakeAt, expiry, snapshots, network, secrets };
     const json = { template, snapshot: referenceOf(snapshot), size, ...own };
     const fields = await transport.json<SandboxFields>({ method: 'POST', path: '/v1/sandboxes', json, signal });
     return new Sandbox(transport, fields);
@@ -408,9 +415,9 @@ export class Sandbox implements AsyncDisposable {
    * Makes `count` running copies, all from one instant. Throws `ForkError`, which holds the copies that were made, when
    * some could not be; a plain `SpaceError` when none was.
    */
-  async fork(count = 1, { from, signal, ...unknown }: ForkOptions = {}): Promise<Sandbox[]> {
+  async fork(count = 1, { from, inheritSecrets, signal, ...unknown }: ForkOptions = {}): Promise<Sandbox[]> {
     refuseUnknown(unknown);
-    const json = { count, from: from === undefined ? undefined : pastPoint(from) };
+    const json = { count, inheritSecrets, from: from === undefined ? undefined : pastPoint(from) };
     const call = { method: 'POST', path: `${this.#path}/fork`, json, signal } as const;
     const { results } = await this.#transport.json<ForkResults>(call);
     const sandboxes: Sandbox[] = [];
@@ -476,9 +483,18 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** Changes what it may reach, and when it is paused as idle, woken or snapshotted, or ends. */
-  async update({ idle, wakeAt, expiry, snapshots, network, signal, ...unknown }: UpdateOptions): Promise<this> {
+  async update({
+    idle,
+    wakeAt,
+    expiry,
+    snapshots,
+    network,
+    secrets,
+    signal,
+    ...unknown
+  }: UpdateOptions): Promise<this> {
     refuseUnknown(unknown);
-    const json = { idle, wakeAt, expiry, snapshots, network };
+    const json = { idle, wakeAt, expiry, snapshots, network, secrets };
     this.#fields = await this.#transport.json({ method: 'PATCH', path: this.#path, json, signal });
     return this;
   }

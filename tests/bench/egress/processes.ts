@@ -87,6 +87,7 @@ async function serveGateway(): Promise<Begun> {
       organisationId,
       policy: { preset: 'none', allow, ask: [], deny: [] },
       constraints: { ...NO_CONSTRAINTS, privateHosts: [HOST] },
+      secrets: [],
     });
   }
   const service = await serveEgress({

@@ -22,6 +22,7 @@ export function creating(name: string, summary: string) {
       duration,
     )
     .option('--expire-by-delete', 'deleted at its expiry, and not paused')
+    .option('--secret <binding>', 'a secret binding that it may use (again for more)', again)
     .option(...NETWORK_HELP.network)
     .option(...NETWORK_HELP.allow)
     .option(...NETWORK_HELP.allowWrite)
@@ -48,6 +49,7 @@ export interface CreatingOptions extends NetworkOptions {
   readonly pauseAfter?: IdlePolicy | undefined;
   readonly expireAfter?: number | undefined;
   readonly expireByDelete?: true | undefined;
+  readonly secret?: string[] | undefined;
 }
 
 export function createOptionsOf(options: CreatingOptions, snapshot: string | undefined): CreateOptions {
@@ -61,6 +63,7 @@ export function createOptionsOf(options: CreatingOptions, snapshot: string | und
     idle: options.pauseAfter,
     network: networkOf(options),
     expiry: expiryOf(options),
+    secrets: options.secret,
   });
 }
 
@@ -111,4 +114,8 @@ function pauseAfter(text: string): IdlePolicy {
   const pauseAfterMs = duration(text);
   if (pauseAfterMs < 10_000) throw new InvalidArgumentError('The shortest is 10s.');
   return { pauseAfterMs };
+}
+
+function again(value: string, before: string[] = []): string[] {
+  return [...before, value];
 }

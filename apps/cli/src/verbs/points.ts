@@ -136,12 +136,13 @@ export function fork(cli: Cli) {
     .argument('<sandbox>')
     .option('-n, --count <count>', 'how many', wholeNumber, 1)
     .option('--from <snapshot>', 'a past snapshot of it (default: its present)')
+    .option('--inherit-secrets', 'they may use the secret bindings that it names')
     .action(
-      cli.run(async (context, { count, from }, reference) => {
+      cli.run(async (context, { count, from, inheritSecrets }, reference) => {
         const sandbox = await resolveSandbox(reference, context);
         const point = from === undefined ? undefined : await resolveSnapshot(from, context, sandbox);
         try {
-          tellForks(await sandbox.fork(count, defined({ from: point })), context);
+          tellForks(await sandbox.fork(count, defined({ from: point, inheritSecrets })), context);
         } catch (error) {
           // What was made runs: its ids must not be lost with the error.
           if (error instanceof ForkError) tellForks(error.sandboxes, context);

@@ -27,6 +27,7 @@ import {
   type Records,
   type RecordsOfEgress,
   type ScheduleRecords,
+  type SecretRecords,
   type ShareRecords,
   type TenantRecords,
   voidsApprovals,
@@ -59,6 +60,7 @@ import { doomSnapshots, dropSnapshots, PostgresHistory } from './postgres-histor
 import { reserve } from './postgres-limits.ts';
 import { PostgresNotices } from './postgres-notices.ts';
 import { PostgresSchedules } from './postgres-schedules.ts';
+import { PostgresSecrets } from './postgres-secrets.ts';
 import { PostgresShares } from './postgres-shares.ts';
 import { PostgresTenants } from './postgres-tenants.ts';
 import { changesOf, operationOf, rowOfBy, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
@@ -80,6 +82,7 @@ class PostgresRecords implements Records {
   readonly approvals: ApprovalRecords;
   readonly chain: ChainRecords;
   readonly notices: NoticeRecords;
+  readonly secrets: SecretRecords;
   readonly #db: Kysely<Tables>;
   readonly #load: Database['load'];
 
@@ -97,6 +100,7 @@ class PostgresRecords implements Records {
     this.approvals = new PostgresApprovals(db);
     this.chain = new PostgresChain(db);
     this.notices = new PostgresNotices(db);
+    this.secrets = new PostgresSecrets(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
@@ -293,7 +297,7 @@ class PostgresRecords implements Records {
 
   updateSandbox(
     id: SandboxId,
-    { pauseAfterMs, wakeAt, expiry, snapshotPolicy, network }: Parameters<Records['updateSandbox']>[1],
+    { pauseAfterMs, wakeAt, expiry, snapshotPolicy, network, secrets }: Parameters<Records['updateSandbox']>[1],
     at: Date,
   ) {
     return translated(async () => {
@@ -305,6 +309,7 @@ class PostgresRecords implements Records {
           ...(expiry === undefined ? {} : rowOfExpiry(expiry)),
           ...(snapshotPolicy === undefined ? {} : { snapshot_policy: JSON.stringify(snapshotPolicy) }),
           ...(network === undefined ? {} : { network: JSON.stringify(network) }),
+          ...(secrets === undefined ? {} : { secrets: JSON.stringify(secrets) }),
           updated_at: at,
         })
         .where('id', '=', id)
@@ -495,6 +500,7 @@ class PostgresRecords implements Records {
 /** An id is never used again, so its row stays; nothing of the tenant does. */
 const TOMBSTONE = {
   env: '{}',
+  secrets: '[]',
   metadata: '{}',
   crash_detail: null,
   crash_at: null,
@@ -537,6 +543,7 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     expiry,
     snapshotPolicy,
     network,
+    secrets = [],
     ...rest
   } = sandbox;
   return {
@@ -550,6 +557,7 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     ...rowOfExpiry(expiry),
     snapshot_policy: JSON.stringify(snapshotPolicy),
     network: JSON.stringify(network),
+    secrets: JSON.stringify(secrets),
     settled: 'absent' as const,
     operation: arrival === null ? ('create' as const) : ('arrive' as const),
     operation_id: operationId,

@@ -7,6 +7,7 @@ import {
   noticesSuite,
   recordsSuite,
   schedulesSuite,
+  secretsSuite,
   sharesSuite,
   tenantsSuite,
 } from '@space/control/testing';
@@ -38,7 +39,7 @@ const open = async () => {
   // Nobody but who owns the database can do this to the audit.
   await database.db.transaction().execute(async (tx) => {
     await sql`set local session_replication_role = 'replica'`.execute(tx);
-    await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress, egress_position, audit_chains, audit_links, approvals, webhooks, notices`.execute(
+    await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress, egress_position, audit_chains, audit_links, approvals, webhooks, notices, secrets, secret_bindings`.execute(
       tx,
     );
   });
@@ -58,6 +59,7 @@ sharesSuite('in PostgreSQL', open);
 egressSuite('in PostgreSQL', open);
 approvalsSuite('in PostgreSQL', open);
 noticesSuite('in PostgreSQL', open);
+secretsSuite('in PostgreSQL', open);
 chainSuite('in PostgreSQL', open);
 
 describe('the audit in PostgreSQL', () => {

@@ -50,6 +50,7 @@ export function sandboxOf(row: SandboxRow): RecordedSandbox {
     keepers: row.keepers as ProcessId[],
     snapshotPolicy: row.snapshot_policy,
     network: row.network,
+    secrets: row.secrets,
     settled: row.settled,
     operation: row.operation,
     operationId: row.operation_id as OperationId | null,

@@ -30,6 +30,9 @@ import type {
   PolicyChoice,
   ProcessEnd,
   Role,
+  SecretBinding,
+  SecretGrant,
+  SecretSource,
   Settled,
   ShownRequest,
   Size,
@@ -61,6 +64,7 @@ export interface SandboxTable {
   keepers: ColumnType<string[], string[] | undefined, string[]>;
   snapshot_policy: Json<PolicyChoice>;
   network: Json<NetworkPolicy>;
+  secrets: ColumnType<readonly SecretGrant[], string | undefined, string>;
   settled: Settled;
   operation: Operation | null;
   operation_id: string | null;
@@ -257,6 +261,24 @@ interface ShareTable {
   expires_at: Date;
 }
 
+interface SecretTable {
+  organisation_id: string;
+  name: string;
+  source: Json<SecretSource>;
+  version: number;
+  created_at: Date;
+  updated_at: Date;
+}
+
+interface BindingTable {
+  organisation_id: string;
+  name: string;
+  secret: string;
+  binding: Json<Omit<SecretBinding, 'name' | 'secret'>>;
+  created_at: Date;
+  updated_at: Date;
+}
+
 interface ApprovalTable {
   id: string;
   organisation_id: string;
@@ -334,6 +356,8 @@ export interface Tables {
   audit_links: AuditLinkTable;
   webhooks: WebhookTable;
   notices: NoticeTable;
+  secrets: SecretTable;
+  secret_bindings: BindingTable;
 }
 
 export type SandboxRow = Selectable<SandboxTable>;
@@ -871,6 +895,33 @@ export const MIGRATIONS: Record<string, Migration> = {
           tries integer not null default 0
         )`.execute(db);
       await sql`create index notices_next on notices (next_at)`.execute(db);
+    },
+  },
+  '0031_secrets': {
+    async up(db) {
+      await sql`alter table sandboxes add column secrets jsonb not null default '[]'`.execute(db);
+      await sql`
+        create table secrets (
+          organisation_id text not null references organisations (id),
+          name text collate "C" not null,
+          source jsonb not null,
+          version integer not null,
+          created_at timestamptz(3) not null,
+          updated_at timestamptz(3) not null,
+          primary key (organisation_id, name)
+        )`.execute(db);
+      await sql`
+        create table secret_bindings (
+          organisation_id text not null,
+          name text collate "C" not null,
+          secret text collate "C" not null,
+          binding jsonb not null,
+          created_at timestamptz(3) not null,
+          updated_at timestamptz(3) not null,
+          primary key (organisation_id, name),
+          foreign key (organisation_id, secret) references secrets (organisation_id, name) on delete cascade
+        )`.execute(db);
+      await sql`create index secret_bindings_secret on secret_bindings (organisation_id, secret)`.execute(db);
     },
   },
 };

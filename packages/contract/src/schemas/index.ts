@@ -14,6 +14,7 @@ export * from './ports.ts';
 export * from './problem.ts';
 export * from './sandbox.ts';
 export * from './schedule.ts';
+export * from './secret.ts';
 export * from './snapshot.ts';
 export * from './snapshot-policy.ts';
 export * from './tenants.ts';

@@ -42,11 +42,11 @@ const host = z
   });
 
 const port = z.number().int().min(1).max(65_535);
-const ports = z.union([z.array(port).min(1).max(MAX_RULE_PORTS), z.literal('all')]);
+export const rulePorts = z.union([z.array(port).min(1).max(MAX_RULE_PORTS), z.literal('all')]);
 const access = z
   .enum(ACCESSES)
   .meta({ description: '`read`: GET, HEAD and OPTIONS, and what `speaks` adds. Left out: `read`.' });
-const path = z
+export const pathPrefix = z
   .string()
   .max(MAX_PATH_PREFIX_LENGTH)
   .regex(/^\/[A-Za-z0-9._~!$&'()*+,=:@/-]*$/, 'must be a path without what a server could read in another way')
@@ -82,9 +82,9 @@ const requestRule = z
   .strictObject({
     host,
     protocol: z.literal('http').default('http'),
-    ports: ports.default([...DEFAULT_RULE_PORTS]).meta({ description: 'Left out: 443.' }),
+    ports: rulePorts.default([...DEFAULT_RULE_PORTS]).meta({ description: 'Left out: 443.' }),
     access: access.default('read'),
-    path: path.default('/'),
+    path: pathPrefix.default('/'),
     speaks: speaks.exactOptional(),
     tools: tools.exactOptional(),
     reads: reads.exactOptional(),
@@ -97,7 +97,7 @@ const opaqueRule = z
   .strictObject({
     host,
     protocol: z.enum(['tls', 'tcp']),
-    ports,
+    ports: rulePorts,
   })
   .transform((rule) => ({ ...rule, access: 'write' as const, path: '/' }))
   .meta({
@@ -113,9 +113,9 @@ const asksFor = z
 const askRule = z
   .strictObject({
     host,
-    ports: ports.default([...DEFAULT_RULE_PORTS]).meta({ description: 'Left out: 443.' }),
+    ports: rulePorts.default([...DEFAULT_RULE_PORTS]).meta({ description: 'Left out: 443.' }),
     access: asksFor.default('any'),
-    path: path.default('/'),
+    path: pathPrefix.default('/'),
     speaks: speaks.exactOptional(),
     tools: names
       .min(1)
@@ -132,7 +132,7 @@ const askRule = z
   });
 const ask = z.array(askRule).max(MAX_ASK_RULES);
 const hosts = z.array(host).max(MAX_DENY_RULES);
-const deniedTools = z.strictObject({ host, path: path.default('/'), tools: names.min(1) }).meta({
+const deniedTools = z.strictObject({ host, path: pathPrefix.default('/'), tools: names.min(1) }).meta({
   description:
     'Tools of MCP servers that are not called. What has a body there and cannot be read as another call is denied as well.',
 });
@@ -156,7 +156,7 @@ export const networkPolicy = z
 const shownRule = z.strictObject({
   host: z.string(),
   protocol: z.enum(EGRESS_PROTOCOLS),
-  ports,
+  ports: rulePorts,
   access: z.enum(ACCESSES),
   path: z.string(),
   speaks: z.enum(SPOKEN).exactOptional(),
@@ -165,7 +165,7 @@ const shownRule = z.strictObject({
 });
 const shownAsk = z.strictObject({
   host: z.string(),
-  ports,
+  ports: rulePorts,
   access: z.enum(ASKS_FOR),
   path: z.string(),
   speaks: z.enum(SPOKEN).exactOptional(),

@@ -1,5 +1,11 @@
 /** Sandboxes: what one looks like, and what the calls on its lifecycle take and answer. */
-import { EXPIRY_ACTIONS, MAX_PAUSE_AFTER_MS, MIN_PAUSE_AFTER_MS, type SandboxStatus } from '@space/core';
+import {
+  EXPIRY_ACTIONS,
+  MAX_BINDINGS_OF_SANDBOX,
+  MAX_PAUSE_AFTER_MS,
+  MIN_PAUSE_AFTER_MS,
+  type SandboxStatus,
+} from '@space/core';
 import { z } from 'zod';
 import { MAX_FORK_COUNT } from '../limits.ts';
 import { PROBLEM_CODES } from '../problem-codes.ts';
@@ -97,6 +103,11 @@ const askedExpiry = z
   .strictObject({ ...expiryShape, action: expiryAction.default('pause') })
   .nullable()
   .meta({ description: EXPIRY });
+const secrets = z
+  .array(name)
+  .max(MAX_BINDINGS_OF_SANDBOX)
+  .refine((names) => new Set(names).size === names.length, 'must not repeat a name')
+  .meta({ description: 'Secret bindings that it may use, of those that its project may.', uniqueItems: true });
 
 const sandboxShape = {
   id: sandboxId,
@@ -124,6 +135,9 @@ const sandboxShape = {
   expiry,
   snapshots: shownPolicyChoice,
   network: shownNetworkPolicy,
+  secrets: z.array(z.string()).meta({
+    description: 'Secret bindings that it names; what they give is looked up for each request.',
+  }),
   crash: z
     .strictObject({ detail: z.string(), at: timestamp })
     .nullable()
@@ -185,6 +199,7 @@ export const createSandboxBody = z
     expiry: askedExpiry.exactOptional(),
     snapshots: policyChoice.exactOptional(),
     network: networkPolicy.exactOptional().meta({ description: 'Left out: the preset `packages`.' }),
+    secrets: secrets.exactOptional(),
   })
   .refine(
     (body) => body.snapshot === undefined || (body.template === undefined && body.size === undefined),
@@ -202,6 +217,7 @@ export const updateSandboxBody = z
     expiry: askedExpiry.exactOptional(),
     snapshots: policyChoice.exactOptional(),
     network: networkPolicy.exactOptional().meta({ description: 'Replaces the whole policy.' }),
+    secrets: secrets.exactOptional().meta({ description: 'Replaces all of them; in force when it answers.' }),
   })
   .meta({ id: 'UpdateSandbox', description: 'What is left out stays.' });
 
@@ -215,6 +231,10 @@ export const forkBody = z
   .strictObject({
     count: z.number().int().min(1).max(MAX_FORK_COUNT).default(1),
     from: pastPoint.exactOptional().meta({ description: 'A past point of this sandbox; left out: its present state.' }),
+    inheritSecrets: z
+      .boolean()
+      .exactOptional()
+      .meta({ description: 'Whether the copies may use the secret bindings of the source. Left out: they have none.' }),
   })
   .meta({ id: 'ForkSandbox' });
 
