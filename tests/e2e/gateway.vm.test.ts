@@ -82,6 +82,7 @@ it('ordinary tools reach what is allowed, by TLS that they verify, also with an 
   expect(await printed(`sudo curl -s -X DELETE ${url}/root`)).toBe('DELETE /root\n');
   const python = `import urllib.request as r; print(r.urlopen("${url}/python").read().decode(), end="")`;
   expect(await printed(`python3 -c '${python}'`)).toBe('GET /python\n');
+  expect(await printed(`env -i /usr/bin/python3 -c '${python}'`)).toBe('GET /python\n');
   const node = `require("https").get("${url}/node", (a) => a.pipe(process.stdout))`;
   expect(await printed(`node -e '${node}'`)).toBe('GET /node\n');
   expect(arrived.at(-1)).toBe(`GET ${new URL(url).host} /node`);

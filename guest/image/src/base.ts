@@ -2,7 +2,7 @@
  * The base disk: a small Debian system in an ext4 image. No init and no kernel in it: the agent is PID 1 and comes
  * from the initramfs. The image is sparse, and small; the agent lets the file system grow to the disk's size.
  */
-import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { installSystem } from './debian.ts';
@@ -24,6 +24,7 @@ export async function buildBase(recipe: BaseRecipe, dir: string, signal: AbortSi
   await installSystem({ suite: recipe.suite, packages: recipe.packages }, recipe, { dir: root, signal });
   for (const user of recipe.users) await addUser(root, user);
   for (const [path, content] of Object.entries(recipe.files)) await writeInto(root, path, content);
+  for (const [path, named] of Object.entries(recipe.links)) await linkInto(root, path, named);
   await removeTraces(root);
 
   const disk = baseDiskPath(dir);
@@ -47,6 +48,13 @@ async function writeInto(root: string, path: string, content: string, mode = 0o6
   await rm(target, { force: true });
   await writeFile(target, content);
   await chmod(target, mode);
+}
+
+async function linkInto(root: string, path: string, named: string): Promise<void> {
+  const target = join(root, path);
+  await mkdir(dirname(target), { recursive: true });
+  await rm(target, { force: true });
+  await symlink(named, target);
 }
 
 /** What differs from build to build, tells of the host (its proxy), and serves nobody in a guest. */

@@ -30,6 +30,8 @@ describe('parseBaseRecipe', () => {
     ['an option in place of a package', { packages: ['--setup-hook=x'] }],
     ['a way out of the tree', { files: { '/etc/../../etc/passwd': '' } }],
     ['a relative file', { files: { 'etc/hostname': '' } }],
+    ['a link out of the tree', { links: { '/etc/../../etc/x': '/etc/passwd' } }],
+    ['a relative link', { links: { '/etc/x': '../passwd' } }],
     ['a system user', { users: [{ name: 'root', uid: 0, shell: '/bin/sh', passwordlessSudo: true }] }],
     ['a suite that is not known', { suite: 'sid' }],
     ['a key that nothing reads', { kernel: 'mine' }],

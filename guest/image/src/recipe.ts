@@ -55,6 +55,8 @@ const baseRecipe = z
     ),
     /** Files written last, replacing what packages or the build left there. */
     files: z.record(guestPath, z.string()),
+    /** Symbolic links, written with the files: where, and what they name. */
+    links: z.record(guestPath, guestPath),
     disk: z.strictObject({
       sizeMiB: z.int().min(512).max(16_384),
       /** How far the file system can grow while it is mounted. */
