@@ -112,7 +112,13 @@ export function viewNetwork({ preset, allow, ask, deny }: NetworkPolicy): Sandbo
 export function viewEgress(recorded: RecordedEgress): EgressList['records'][number] {
   const { id: _, sandboxId: __, at, ...shown } = recorded;
   // Records of earlier gateways know nothing of it.
-  return { ...shown, calls: shown.calls ?? null, secret: shown.secret ?? null, at: at.toISOString() };
+  return {
+    ...shown,
+    calls: shown.calls ?? null,
+    secret: shown.secret ?? null,
+    approval: shown.approval ?? null,
+    at: at.toISOString(),
+  };
 }
 
 export function viewApproval(recorded: RecordedApproval): ApprovalList['approvals'][number] {

@@ -101,6 +101,7 @@ describe('the audit that is exported', () => {
       path: '/',
       calls: null,
       secret: null,
+      approval: null,
       rule: 'internet',
       outcome: 'allowed',
       status: 200,

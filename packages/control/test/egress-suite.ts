@@ -30,6 +30,7 @@ export function egressRecord(sandboxId: SandboxId, second: number): RecordedEgre
     path: '/ä"\\',
     calls: null,
     secret: null,
+    approval: null,
     rule: null,
     outcome: 'refused',
     status: null,

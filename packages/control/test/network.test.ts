@@ -155,6 +155,7 @@ describe('what the gateway has seen', () => {
     path: '/',
     calls: null,
     secret: null,
+    approval: null,
     rule: 'internet',
     outcome: 'allowed',
     status: 200,

@@ -6,6 +6,7 @@ import type { Duplex } from 'node:stream';
 import {
   type AddressClass,
   type AppError,
+  type ApprovalId,
   asAppError,
   type BoundSecret,
   decideAddress,
@@ -23,6 +24,7 @@ import {
   type ErrorCode,
   mustBeAsked,
   type OrganisationId,
+  parseId,
 } from '@space/core';
 import type { Admitted } from './admission.ts';
 import type { GuestStream } from './guest-stream.ts';
@@ -62,6 +64,7 @@ interface Begun {
   readonly rule: string;
   readonly request?: EgressRequest;
   readonly secret?: string | null;
+  readonly approval?: ApprovalId | null;
   readonly protocol?: EgressRecord['protocol'];
 }
 
@@ -178,7 +181,7 @@ export class Passage implements OpenConnection {
       // It was asked for, and approved.
       return approvalId !== null && mustBeAsked(decision) ? { allowed: true, rule } : decision;
     };
-    return this.#begin({ judge, cut }, { rule, request, secret });
+    return this.#begin({ judge, cut }, { rule, request, secret, approval: approvalId });
   }
 
   beginOpaque(protocol: 'tls' | 'tcp', rule: string): Account {
@@ -190,8 +193,16 @@ export class Passage implements OpenConnection {
   recordFailure(thrown: unknown, request: Recorded | null = null): void {
     const { code, facts } = asAppError(thrown);
     const rule = typeof facts['rule'] === 'string' ? facts['rule'] : null;
+    const approval = (typeof facts['approval'] === 'string' && parseId('approval', facts['approval'])) || null;
     const outcome = OUTCOME_OF[code] ?? 'failed';
-    this.#record({ protocol: request === null ? 'tcp' : 'http', request, rule, outcome, sinceMs: performance.now() });
+    this.#record({
+      protocol: request === null ? 'tcp' : 'http',
+      request,
+      rule,
+      approval,
+      outcome,
+      sinceMs: performance.now(),
+    });
   }
 
   judgeAgain(): boolean {
@@ -225,7 +236,7 @@ export class Passage implements OpenConnection {
   }
 
   #begin(underWay: UnderWay, what: Begun): Account {
-    const { rule, request = null, secret = null, protocol = 'http' } = what;
+    const { rule, request = null, secret = null, approval = null, protocol = 'http' } = what;
     const sinceMs = performance.now();
     this.#underWay.add(underWay);
     const account: Account = {
@@ -235,7 +246,7 @@ export class Passage implements OpenConnection {
         if (!this.#underWay.delete(underWay)) return;
         const { sentBytes, receivedBytes } = account;
         const bytes = { sentBytes, receivedBytes, status: status ?? null };
-        this.#record({ protocol, request, rule, secret, outcome, sinceMs, ...bytes });
+        this.#record({ protocol, request, rule, secret, approval, outcome, sinceMs, ...bytes });
       },
     };
     return account;
@@ -243,7 +254,7 @@ export class Passage implements OpenConnection {
 
   #record(
     what: Pick<EgressRecord, 'protocol' | 'rule' | 'outcome'> &
-      Partial<Pick<EgressRecord, 'sentBytes' | 'receivedBytes' | 'status' | 'secret'>> & {
+      Partial<Pick<EgressRecord, 'sentBytes' | 'receivedBytes' | 'status' | 'secret' | 'approval'>> & {
         readonly request: Recorded | null;
         readonly sinceMs: number;
       },
@@ -259,6 +270,7 @@ export class Passage implements OpenConnection {
       path: request === null ? null : printable(request.path, MAX_RECORDED_PATH),
       calls: request?.spoken?.flatMap((one) => describeSpoken(one) ?? []).join('; ') || null,
       secret: null,
+      approval: null,
       sentBytes: 0,
       receivedBytes: 0,
       status: null,

@@ -140,6 +140,7 @@ describe('a request that a rule holds', () => {
     expect(await taker.letGo(held.id)).toBe('taken');
     expect(await sending).toMatchObject({ status: 200, body: 'done' });
     expect(heard).toMatchObject([{ method: 'POST', url: '/pay?to=me', body: '{"cents":1}' }]);
+    await expect.poll(() => world.records()).toMatchObject([{ outcome: 'allowed', approval: APPROVAL }]);
     expect(heard[0]?.raw).toEqual([
       ...[
         'host',
@@ -190,7 +191,12 @@ describe('a request that a rule holds', () => {
     const second = await taker.next();
     expect(second).toMatchObject({ digest, ticket: APPROVAL });
     expect((await again).body).toContain('nobody could be asked');
-    await expect.poll(() => world.records()).toMatchObject([{ outcome: 'held' }, { outcome: 'held' }]);
+    await expect
+      .poll(() => world.records())
+      .toMatchObject([
+        { outcome: 'held', approval: APPROVAL },
+        { outcome: 'held', approval: null },
+      ]);
   });
 
   it('is another one when anything of it is: method, path, query, header, body', async () => {

@@ -91,7 +91,15 @@ await records.history.noteArchiving(
 );
 const failure = { code: 'agent_lost', detail: 'The agent does not answer.', attempts: 3, since: now } as const;
 await records.notePauseFailure(archivedId, failure, now);
-const request = { method: 'GET', path: '/v1/items', calls: null, secret: null, rule: 'allow 1', status: 200 };
+const request = {
+  method: 'GET',
+  path: '/v1/items',
+  calls: null,
+  secret: null,
+  approval: null,
+  rule: 'allow 1',
+  status: 200,
+};
 const left = {
   protocol: 'http' as const,
   outcome: 'allowed' as const,

@@ -16,7 +16,7 @@ import {
   SPOKEN,
 } from '@space/core';
 import { z } from 'zod';
-import { nextCursor, timestamp } from './fields.ts';
+import { approvalId, nextCursor, timestamp } from './fields.ts';
 
 const MAX_HOST_LENGTH = 255;
 const MAX_PATH_PREFIX_LENGTH = 500;
@@ -216,6 +216,9 @@ export const egressRecord = z
     method: z.string().nullable(),
     path: z.string().nullable().meta({ description: 'Without its query.' }),
     secret: z.string().nullable().meta({ description: 'The secret that was placed in it, by name. Null: none was.' }),
+    approval: approvalId
+      .nullable()
+      .meta({ description: 'By which a reviewer let it through, or which it waits for. Null: nobody was asked.' }),
     calls: z.string().nullable().meta({ description: 'What it asked for, where a rule says what its host speaks.' }),
     rule: z.string().nullable().meta({ description: 'What decided.' }),
     outcome: z.enum(EGRESS_OUTCOMES),

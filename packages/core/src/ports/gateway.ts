@@ -135,6 +135,8 @@ export interface EgressRecord {
   readonly outcome: EgressOutcome;
   /** The secret that was placed in it, by name. Null: none was. */
   readonly secret: string | null;
+  /** By which a reviewer let it through, or which it waits for. Null: nobody was asked. */
+  readonly approval: ApprovalId | null;
   /** Of the answer. */
   readonly status: number | null;
   readonly sentBytes: number;
