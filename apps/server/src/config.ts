@@ -9,6 +9,7 @@ import { isAbsolute } from 'node:path';
 import { parseArgs } from 'node:util';
 import { isLoopback } from '@space/http/hosts';
 import type { ArchiveLocation, ArchiveLocations } from './archives.ts';
+import { parseStores, type SecretStoresConfig } from './secret-stores.ts';
 
 export interface Listen {
   readonly host: string;
@@ -37,6 +38,8 @@ export interface Config {
   readonly gateway: {
     /** DNS servers that it asks; undefined: as the machine does. */
     readonly dnsServers?: readonly string[];
+    /** Stores of secrets, by name, and what of each an organisation may use. */
+    readonly secretStores?: SecretStoresConfig;
     /** Certificates (PEM) of authorities that it believes beside the machine's. */
     readonly upstreamAuthorities: readonly string[];
   };
@@ -71,6 +74,7 @@ export const USAGE = `Usage: space up [OPTION…]      (or: npm start -- [OPTION
                          s3://BUCKET/PREFIX?region=…[&endpoint=URL]; keys as AWS's tools find them
   --dns IP[:PORT]        a DNS server for what leaves sandboxes (again for more)  as the machine is configured
   --upstream-ca FILE     authorities (PEM) that hosts may have certificates of, beside the machine's (again for more)
+  --secret-stores FILE   stores that secrets may come from (JSON; see the guide)  SPACE_SECRET_STORES  the gateway alone
   --otlp URL             where to send traces (OTLP/HTTP)  OTEL_EXPORTER_OTLP_ENDPOINT  nowhere
   --log-level LEVEL      debug, info, warn, error, silent  SPACE_LOG           error
   --new-key              print a new API key at this start (the first start always does)
@@ -117,7 +121,10 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     ...previewsFrom(values.previews ?? env['SPACE_PREVIEWS']),
     ...tracesFrom(values.otlp, env),
     archives: Object.fromEntries((values.archive ?? archivesOf(env['SPACE_ARCHIVES'])).map(archiveFrom)),
-    gateway: gatewayFrom(values.dns, values['upstream-ca']),
+    gateway: {
+      ...gatewayFrom(values.dns, values['upstream-ca']),
+      ...storesFrom(values['secret-stores'] ?? env['SPACE_SECRET_STORES']),
+    },
     memoryMib,
     poolMib: wholeNumber(
       '--pool-memory',
@@ -161,6 +168,7 @@ function parse(argv: readonly string[]) {
         archive: { type: 'string', multiple: true },
         dns: { type: 'string', multiple: true },
         'upstream-ca': { type: 'string', multiple: true },
+        'secret-stores': { type: 'string' },
         otlp: { type: 'string' },
         'log-level': { type: 'string' },
         'new-key': { type: 'boolean' },
@@ -260,7 +268,10 @@ function endpointOf(name: string, text: string): string {
   );
 }
 
-function gatewayFrom(servers: readonly string[] | undefined, files: readonly string[] = []): Config['gateway'] {
+function gatewayFrom(
+  servers: readonly string[] | undefined,
+  files: readonly string[] = [],
+): Omit<Config['gateway'], 'secretStores'> {
   for (const server of servers ?? []) {
     const [, v6, v4 = server] = /^(?:\[([^\]]+)\]|([0-9.]+))(?::[0-9]{1,5})?$/.exec(server) ?? [];
     if (isIP(v6 ?? v4) === 0) {
@@ -273,6 +284,15 @@ function gatewayFrom(servers: readonly string[] | undefined, files: readonly str
     return found;
   });
   return { ...(servers === undefined ? {} : { dnsServers: servers }), upstreamAuthorities };
+}
+
+function storesFrom(path: string | undefined): Pick<Config['gateway'], 'secretStores'> {
+  if (path === undefined) return {};
+  try {
+    return { secretStores: parseStores(fileOf('--secret-stores', path)) };
+  } catch (error) {
+    throw new ConfigError(`--secret-stores: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
 
 function fileOf(flag: string, path: string): string {

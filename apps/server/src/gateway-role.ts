@@ -5,14 +5,20 @@ import { serveEgress, serveGateway } from '@space/link';
 import { Closers } from './closers.ts';
 import { egressSocketOf, gatewayFolderOf, gatewaySocketOf } from './places.ts';
 import type { Role } from './role-messages.ts';
+import { openStores } from './secret-stores.ts';
 
 export function gatewayRole(): Role {
   const closers = new Closers();
   return {
     async begin({ config }, say) {
       const logger = createLogger({ name: 'gateway', level: config.logLevel });
-      const gateway = closers.add(createGateway({ folder: gatewayFolderOf(config), ...config.gateway }), async (open) =>
-        open.close(),
+      const gateway = closers.add(
+        createGateway({
+          folder: gatewayFolderOf(config),
+          ...config.gateway,
+          secretStores: openStores(config.gateway.secretStores ?? {}),
+        }),
+        async (open) => open.close(),
       );
       const onUnexpected = (err: unknown, method: string) =>
         logger.error({ err, method }, 'a call failed unexpectedly');

@@ -18,6 +18,7 @@ import { helperConfig } from './helper-config.ts';
 import { openControl } from './open-control.ts';
 import { leaveNode, openNode } from './open-node.ts';
 import { buildsFolderOf, gatewayFolderOf, lockFileOf, makeDataFolder, makeFolders } from './places.ts';
+import { openStores } from './secret-stores.ts';
 import { loadTraces, openTracing } from './tracing.ts';
 import { findUsers, ROOT } from './users.ts';
 
@@ -75,8 +76,13 @@ async function compose(config: Config, { report, egress, closers }: Composing): 
     (running) => running.close(),
   );
   const helper = closers.add(await connectHelper(helperProcess.socketPath), async (connected) => connected.close());
-  const gateway = closers.add(createGateway({ folder: gatewayFolderOf(config), ...config.gateway }), async (open) =>
-    open.close(),
+  const gateway = closers.add(
+    createGateway({
+      folder: gatewayFolderOf(config),
+      ...config.gateway,
+      secretStores: openStores(config.gateway.secretStores ?? {}),
+    }),
+    async (open) => open.close(),
   );
   const node = await openNode({ config, assets, helper, egress: egress ?? gateway, report, onWarning, tracing });
   let closeNode = leaveNode;

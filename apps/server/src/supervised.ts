@@ -200,7 +200,8 @@ function keepEnd({ stderr }: ChildProcess): () => string {
   return () => kept.trim();
 }
 
-/** Secrets of the environment go to whom they are for: the database's to control, in its configuration; those of archives to the node. */
+/** Secrets of the environment go to whom they are for: the database's to control, in its configuration; those of archives to the node, those of secrets to the gateway. */
 export function environmentOf(role: string, { DATABASE_URL: _, ...env }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return role === 'node' ? env : Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('AWS_')));
+  const others = [...(role === 'node' ? [] : ['AWS_']), ...(role === 'gateway' ? [] : ['SPACE_SECRET_'])];
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !others.some((prefix) => name.startsWith(prefix))));
 }

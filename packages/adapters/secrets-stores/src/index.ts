@@ -1,0 +1,35 @@
+/** Stores of secrets outside of the platform, as the operator configures them. All run in the gateway; none logs. */
+import { type SecretStore, unreachable } from '@space/core';
+import { type HttpOptions, httpStore } from './http.ts';
+import { envStore, filesStore } from './machine.ts';
+import { type OAuth2Options, oauth2Store } from './oauth2.ts';
+import { type OnePasswordOptions, onePasswordStore } from './onepassword.ts';
+import { type VaultOptions, vaultStore } from './vault.ts';
+
+export type StoreConfig =
+  | ({ readonly kind: 'vault' } & VaultOptions)
+  | ({ readonly kind: 'onepassword' } & OnePasswordOptions)
+  | ({ readonly kind: 'http' } & HttpOptions)
+  | ({ readonly kind: 'oauth2' } & OAuth2Options)
+  | { readonly kind: 'files'; readonly folder: string }
+  | { readonly kind: 'env' };
+
+/** Throws when it would be asked in clear text over a network. */
+export function openStore(config: StoreConfig): SecretStore {
+  switch (config.kind) {
+    case 'vault':
+      return vaultStore(config);
+    case 'onepassword':
+      return onePasswordStore(config);
+    case 'http':
+      return httpStore(config);
+    case 'oauth2':
+      return oauth2Store(config);
+    case 'files':
+      return filesStore(config);
+    case 'env':
+      return envStore();
+    default:
+      return unreachable(config);
+  }
+}
