@@ -3,7 +3,7 @@
  * What is too long is cut, and says so; the digest of the body is that of all of it.
  */
 import { countedHeaders, type HeldRequest } from './canonical-request.ts';
-import { isSecretName, maskBody, masked, maskUrl, maskValues, type Piece } from './masking.ts';
+import { isSecretName, MAX_LOOKED_AT, maskBody, masked, maskUrl, maskValues, type Piece } from './masking.ts';
 import { visibleLine, visibleText } from './visible-text.ts';
 
 export const MAX_SHOWN_URL = 4 * 1024;
@@ -61,10 +61,11 @@ function bodyOf(body: Uint8Array): Omit<ShownBody, 'sha256'> {
   const sizeBytes = body.length;
   const text = textOf(body);
   if (text === null) return { sizeBytes, text: null, isWhole: false };
-  const shown = maskBody(text)
-    .map((piece) => shownPiece(piece, visibleText))
-    .join('');
-  return { sizeBytes, text: cut(shown, MAX_SHOWN_BODY), isWhole: shown.length <= MAX_SHOWN_BODY };
+  // What is masked may be far shorter than it was, so that what nobody looked at would come into sight.
+  const shown = shownAll(maskBody(text.slice(0, MAX_LOOKED_AT)), visibleText);
+  const notLookedAt = Math.max(0, text.length - MAX_LOOKED_AT);
+  const isWhole = notLookedAt === 0 && shown.length <= MAX_SHOWN_BODY;
+  return { sizeBytes, text: cut(shown, MAX_SHOWN_BODY, notLookedAt), isWhole };
 }
 
 /** Null: it is no UTF-8, or has zeros in it. */
@@ -78,13 +79,19 @@ function textOf(body: Uint8Array): string | null {
 }
 
 function lineOf(pieces: readonly Piece[], length: number): string {
-  return cut(pieces.map((piece) => shownPiece(piece, visibleLine)).join(''), length);
+  return cut(shownAll(pieces, visibleLine), length);
+}
+
+function shownAll(pieces: readonly Piece[], visible: (text: string) => string): string {
+  return pieces.map((piece) => shownPiece(piece, visible)).join('');
 }
 
 function shownPiece({ text, isMasked }: Piece, visible: (text: string) => string): string {
   return isMasked ? `⟨${text}⟩` : visible(text);
 }
 
-function cut(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length)}⟨${text.length - length} more characters⟩`;
+function cut(text: string, length: number, behind = 0): string {
+  const shown = text.slice(0, length);
+  const more = text.length - shown.length + behind;
+  return more === 0 ? shown : `${shown}⟨${more} more characters⟩`;
 }
