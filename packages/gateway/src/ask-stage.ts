@@ -9,6 +9,7 @@ import {
   canonicalRequest,
   countedHeaders,
   type HeldRequest,
+  hasPlaceholder,
   mustBeAsked,
   shownRequest,
   TICKET_HEADER,
@@ -16,7 +17,8 @@ import {
 import type { AskedRequest, Header } from './admission.ts';
 import type { HoldEnd } from './held-asks.ts';
 import type { Passage } from './passage.ts';
-import { refused } from './refusal.ts';
+import { refused, refusedSecret } from './refusal.ts';
+import { PLACEHOLDER_IN_BODY } from './secrets/placeholder-screen.ts';
 
 const MAX_BODY_BYTES = 1024 * 1024;
 /** Longer than any ticket is. */
@@ -61,6 +63,8 @@ async function readWhole(passage: Passage, asked: AskedRequest, rule: string): P
       facts: { rule },
     });
   }
+  // What will not leave is not asked for.
+  if (hasPlaceholder(bytes.toString('latin1'))) throw refusedSecret(PLACEHOLDER_IN_BODY);
   const { secure, url, headers } = asked;
   return { secure, ...passage.target, method: asked.request.method, url, headers, body: bytes };
 }

@@ -19,6 +19,7 @@ import type { Passage } from './passage.ts';
 import { pump } from './pump.ts';
 import { mismatch, refused } from './refusal.ts';
 import { type Resolve, resolveTarget } from './resolver.ts';
+import { screenOfBytes } from './secrets/placeholder-screen.ts';
 import { type ClientHello, type FirstBytes, sniff } from './sniff.ts';
 
 /** After so long without a byte it may be that the server is to speak first. */
@@ -121,7 +122,8 @@ class Carrier {
     judge();
     const far = await this.#dial();
     // Dialling takes a while, in which the rules may have changed.
-    await pump({ passage, guest, far, account: passage.beginOpaque(protocol, judge()) });
+    const screen = protocol === 'tls' ? null : screenOfBytes();
+    await pump({ passage, guest, far, screen, account: passage.beginOpaque(protocol, judge()) });
   }
 
   async #carryTls(hello: ClientHello): Promise<void> {
@@ -176,7 +178,8 @@ class Carrier {
       if (isHttp) return await this.#tools.http1.serve(near, passage, way);
       const decision = passage.judgeOpaque('tcp');
       if (!decision.allowed) throw this.#told(refused(decision));
-      await pump({ passage, guest: near, far: spare, account: passage.beginOpaque('tcp', decision.rule) });
+      const account = passage.beginOpaque('tcp', decision.rule);
+      await pump({ passage, guest: near, far: spare, screen: screenOfBytes(), account });
     } finally {
       spare.destroy();
     }

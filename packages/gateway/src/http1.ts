@@ -19,6 +19,7 @@ import { pump } from './pump.ts';
 import { answerOf } from './refusal.ts';
 import { RequestBody } from './request-body.ts';
 import { answerHeaders, pairsOf, pathOf, type RequestHead, readHttp1Head } from './request-head.ts';
+import { WebSocketScreen } from './secrets/placeholder-screen.ts';
 
 const MAX_HEAD_BYTES = 64 * 1024;
 const RESPONSE_WITHIN_MS = 60 * 60 * 1000;
@@ -191,7 +192,8 @@ function forward(forwarding: Forwarding): void {
     answer.detachSocket(upgraded as never);
     const given = switched(response, admitted);
     upgraded.write(given.head);
-    void pump({ passage, guest: upgraded, far: socket, account, status: 101, through: given.through });
+    const screen = new WebSocketScreen();
+    void pump({ passage, guest: upgraded, far: socket, account, status: 101, screen, through: given.through });
   });
   answer.on('close', () => {
     if (!answer.writableFinished) outgoing.destroy();
@@ -216,7 +218,8 @@ function forward(forwarding: Forwarding): void {
       if (admitted.approvalId !== null) return;
       outgoing.addTrailers(written(admitted.trailers(pairedTrailers(incoming))));
     } catch (thrown) {
-      outgoing.destroy(asAppError(thrown));
+      stopped = asAppError(thrown);
+      outgoing.destroy(stopped);
     }
   });
   pipeline(sent, outgoing, (error) => {
@@ -239,6 +242,7 @@ function headersOf({ admitted, head, body, upgraded }: Forwarding): string[] {
 
 function giveBack(response: IncomingMessage, { answer, admitted, upgraded }: Forwarding, account: Account): void {
   const { statusCode: status = 502, statusMessage = '', rawHeaders } = response;
+  checkCoding(response);
   const given = admitted.answer({ status, headers: answerHeaders(rawHeaders) });
   answer.sendDate = false;
   const closes = upgraded === null ? [] : ['Connection', 'close'];
@@ -262,6 +266,13 @@ function giveBack(response: IncomingMessage, { answer, admitted, upgraded }: For
   };
   if (given.through === null) pipeline(response, answer, done);
   else pipeline(response, given.through, answer, done);
+}
+
+/** Of a connection, so it is not handed on: what came in another coding would come without a word of it, and be read by nobody. */
+function checkCoding({ headers }: IncomingMessage): void {
+  const coding = headers['transfer-encoding']?.trim().toLowerCase() ?? 'chunked';
+  if (coding === 'chunked') return;
+  throw new AppError('egress_failed', 'The host answered in a transfer encoding that nobody has asked for.');
 }
 
 function refuse(incoming: IncomingMessage, answer: ServerResponse, thrown: unknown): void {

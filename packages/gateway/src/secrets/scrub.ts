@@ -1,6 +1,6 @@
 /**
- * Takes a secret out of what comes back, in the forms in which a host may echo it: as it is, in base64 at any offset, in hex, as a
- * part of a URL, in JSON. Best effort: a host that wants to give it away knows more forms than these. Each letter of it becomes
+ * Takes a secret out of what comes back, in the forms in which a host may echo it: as it is, in base64 at any offset, in hex, in UTF-16,
+ * as a part of a URL, of JSON or of HTML. Best effort: a host that wants to give it away knows more forms than these. Each letter of it becomes
  * `*`, so that nothing changes its length.
  *
  * A stream is passed on as it comes. Bytes that may be the begin of a secret wait for what follows, and for a short time only
@@ -11,29 +11,77 @@ import type { SecretValue } from '@space/core';
 
 /** Of what is shorter, too much that is none would be taken for it. */
 const MIN_BYTES = 6;
+/** A part of a secret that is as short as that could be anything. */
+const MIN_PART_BYTES = 8;
 const HELD_MS = 50;
 const MASK = '*'.charCodeAt(0);
 
 /** Longest first, so that a form that holds another is found whole. */
 export function formsOf(value: SecretValue, also: readonly string[] = []): readonly Buffer[] {
   const text = value.reveal();
-  const json = JSON.stringify(text).slice(1, -1);
-  const percent = encodeURIComponent(text);
+  const wide = Buffer.from(text, 'utf16le');
   const forms = [
-    text,
-    json,
-    json.replaceAll('/', '\\/'),
-    json.replace(/[<>&'"+=]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`),
-    percent,
-    percent.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
-    percent.replaceAll('%20', '+'),
-    Buffer.from(text).toString('hex'),
-    Buffer.from(text).toString('hex').toUpperCase(),
-    ...inBase64(text),
-    ...also,
-  ].map((form) => Buffer.from(form));
+    // What a host has made of it is written down like any other text.
+    ...[text, ...inBase64(text), ...also].flatMap(writtenAs).map((form) => Buffer.from(form)),
+    Buffer.from(Buffer.from(text).toString('hex')),
+    Buffer.from(Buffer.from(text).toString('hex').toUpperCase()),
+    wide,
+    Buffer.from(wide).swap16(),
+  ];
   const unique = new Map(forms.map((form) => [form.toString('latin1'), form]));
   return [...unique.values()].filter(({ length }) => length >= MIN_BYTES).sort((a, b) => b.length - a.length);
+}
+
+/** As a part of JSON, of a URL, of a form and of HTML, by the libraries that are common. */
+function writtenAs(text: string): string[] {
+  const json = JSON.stringify(text).slice(1, -1);
+  const slashed = json.replaceAll('/', '\\/');
+  const percent = encodeURIComponent(text);
+  const encoded = [
+    percent,
+    percent.replace(/[!'()*]/g, (letter) => `%${codeOf(letter, 2).toUpperCase()}`),
+    percent.replaceAll('%2F', '/'),
+    percent.replaceAll('%20', '+'),
+    encodeURI(text),
+    new URLSearchParams({ '': text }).toString().slice(1),
+  ];
+  return [
+    text,
+    json,
+    slashed,
+    withCodes(json, /[^ -~]/g),
+    withCodes(slashed, /[^ -~]/g),
+    withCodes(json, /[<>&]/g),
+    withCodes(json, /[<>&'=]/g),
+    withCodes(json.replaceAll('\\"', '"'), /[<>&'"+`]|[^ -~]/g).replace(
+      /\\u..../g,
+      (code) => `\\u${code.slice(2).toUpperCase()}`,
+    ),
+    ...encoded,
+    ...encoded.map((one) => one.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase())),
+    inHtml(text, /[&<>"']/g),
+    inHtml(text, /[&<>"'`=/]/g),
+  ];
+}
+
+function withCodes(text: string, letters: RegExp): string {
+  return text.replace(letters, (letter) => `\\u${codeOf(letter, 4)}`);
+}
+
+const IN_HTML: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+function inHtml(text: string, letters: RegExp): string {
+  return text.replace(letters, (letter) => IN_HTML[letter] ?? `&#x${codeOf(letter, 2).toUpperCase()};`);
+}
+
+function codeOf(letter: string, digits: number): string {
+  return letter.charCodeAt(0).toString(16).padStart(digits, '0');
 }
 
 /** At the three offsets, without the letters that depend on what stands around it; in both alphabets. */
@@ -44,33 +92,31 @@ function inBase64(text: string): string[] {
     const skipped = Math.ceil((before * 8) / 6);
     const whole = Math.floor(((before + bytes.length) * 8) / 6);
     const stable = encoded.slice(skipped, whole);
-    return [
-      stable,
-      stable.replaceAll('+', '-').replaceAll('/', '_'),
-      stable.replaceAll('+', '%2B').replaceAll('/', '%2F'),
-    ];
+    return [stable, stable.replaceAll('+', '-').replaceAll('/', '_')];
   });
 }
 
 export function scrubText(text: string, forms: readonly Buffer[]): string {
   const bytes = Buffer.from(text, 'latin1');
-  return mask(bytes, forms) ? bytes.toString('latin1') : text;
+  return mask(bytes, forms) > 0 ? bytes.toString('latin1') : text;
 }
 
-/** In place. Whether there was any. */
-function mask(bytes: Buffer, forms: readonly Buffer[]): boolean {
-  let found = false;
+/** In place. Where the last one ends that was found; 0: there was none. */
+function mask(bytes: Buffer, forms: readonly Buffer[]): number {
+  let end = 0;
   for (const form of forms) {
     for (let at = bytes.indexOf(form); at >= 0; at = bytes.indexOf(form, at + form.length)) {
       bytes.fill(MASK, at, at + form.length);
-      found = true;
+      end = Math.max(end, at + form.length);
     }
   }
-  return found;
+  return end;
 }
 
 export class Scrubber extends Transform {
   readonly #forms: readonly Buffer[];
+  /** By the byte that they begin with. */
+  readonly #byFirst: ReadonlyMap<number | undefined, readonly Buffer[]>;
   readonly #longest: number;
   /** What may be the begin of a form, as it came. */
   #held: Buffer = Buffer.alloc(0);
@@ -81,17 +127,16 @@ export class Scrubber extends Transform {
   constructor(forms: readonly Buffer[]) {
     super();
     this.#forms = forms;
+    this.#byFirst = Map.groupBy(forms, ([first]) => first);
     this.#longest = Math.max(0, ...forms.map(({ length }) => length));
   }
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
     clearTimeout(this.#timer);
     const seen = Buffer.concat([this.#held, chunk]);
-    const kept = this.#beginAt(seen);
     const shown = Buffer.from(seen);
-    mask(shown, this.#forms);
-    // A begin that lies in a form that was found is no begin.
-    const from = shown.subarray(kept).equals(seen.subarray(kept)) ? kept : seen.length;
+    // What lies in a form that was found is no begin of another.
+    const from = this.#beginAt(seen, mask(shown, this.#forms));
     if (from > this.#passed) this.push(shown.subarray(this.#passed, from));
     this.#held = seen.subarray(from);
     this.#passed = Math.max(0, this.#passed - from);
@@ -101,7 +146,10 @@ export class Scrubber extends Transform {
 
   override _flush(done: TransformCallback): void {
     clearTimeout(this.#timer);
-    if (this.#held.length > this.#passed) this.push(this.#held.subarray(this.#passed));
+    const left = Buffer.from(this.#held.subarray(this.#passed));
+    // Who asks for a part of an answer may have it end within the secret.
+    if (this.#held.length >= MIN_PART_BYTES && this.#holdsHalf()) left.fill(MASK);
+    if (left.length > 0) this.push(left);
     done();
   }
 
@@ -110,19 +158,24 @@ export class Scrubber extends Transform {
     done(error);
   }
 
-  /** Where the longest end of the bytes begins that a form begins with; their length when there is none. */
-  #beginAt(bytes: Buffer): number {
-    for (let at = Math.max(0, bytes.length - this.#longest + 1); at < bytes.length; at++) {
-      const likely = this.#forms.filter((form) => form[0] === bytes[at] && form.length > bytes.length - at);
-      if (likely.some((form) => bytes.compare(form, 0, bytes.length - at, at) === 0)) return at;
+  /** Where the longest end of the bytes begins that a form begins with, not before `min`; their length when there is none. */
+  #beginAt(bytes: Buffer, min: number): number {
+    for (let at = Math.max(min, bytes.length - this.#longest + 1); at < bytes.length; at++) {
+      const left = bytes.length - at;
+      const likely = this.#byFirst.get(bytes[at]) ?? [];
+      if (likely.some((form) => form.length > left && bytes.compare(form, 0, left, at) === 0)) return at;
     }
     return bytes.length;
   }
 
-  #passOnSoon(): void {
+  /** The half of a secret is nothing that a message ends with by chance. */
+  #holdsHalf(): boolean {
     const { length } = this.#held;
-    // The half of a secret is nothing that a message ends with by chance.
-    if (this.#forms.some((form) => length * 2 >= form.length && form.subarray(0, length).equals(this.#held))) return;
+    return this.#forms.some((form) => length * 2 >= form.length && form.subarray(0, length).equals(this.#held));
+  }
+
+  #passOnSoon(): void {
+    if (this.#holdsHalf()) return;
     this.#timer = setTimeout(() => {
       if (this.destroyed || this.writableEnded) return;
       this.push(this.#held.subarray(this.#passed));

@@ -60,7 +60,7 @@ export async function placeSecret(passage: Passage, asked: AskedRequest): Promis
   checkNoPlaceholder(others, `the binding "${bound.binding}" places its secret elsewhere (${shownPlace(bound.place)})`);
   const forms = formsOf(value, alsoSentAs(value, bound.place));
   const scrubbed = (headers: readonly Header[]) =>
-    headers.map(([name, text]): Header => [name, scrubText(text, forms)]);
+    headers.map(([name, text]): Header => [scrubText(name, forms), scrubText(text, forms)]);
   return {
     url: placed.url,
     headers: readable(placed.headers, asked.request),
@@ -107,25 +107,38 @@ function unplaced({ url, headers }: AskedRequest): Placed {
 
 function checkedTrailers(trailers: readonly Header[], bound: BoundSecret | null): readonly Header[] {
   for (const [name, value] of trailers) {
-    if (hasPlaceholder(value)) throw refusedSecret('A trailer of the request holds the placeholder of a secret.');
+    if (hasPlaceholder(name) || hasPlaceholder(value))
+      throw refusedSecret('A trailer of the request holds the placeholder of a secret.');
     if (bound !== null && isCredential(name, bound)) throw refusedSecret('A trailer of the request is a credential.');
   }
   return trailers;
 }
 
+/** Headers by which a program asks for an answer in which nobody would see the secret. */
+const ASK_FOR_CODED: readonly string[] = [
+  'accept-encoding',
+  'accept-charset',
+  'a-im',
+  'grpc-accept-encoding',
+  'connect-accept-encoding',
+  'sec-websocket-extensions',
+  'te',
+];
+/** Headers by which a host says that its answer, or each message of it, is one. */
+const SAY_CODED: readonly string[] = ['content-encoding', 'grpc-encoding', 'connect-content-encoding', 'im'];
+
 /** What comes back is looked through, so it must come as it is. */
 function readable(headers: readonly Header[], request: EgressRequest): readonly Header[] {
-  const hidden = ['accept-encoding', 'sec-websocket-extensions', 'te'];
   const kept = headers.filter(([name, value]) => {
-    const lower = name.toLowerCase();
-    return !hidden.includes(lower) || (lower === 'te' && value.trim().toLowerCase() === 'trailers');
+    const plain = name.toLowerCase().replaceAll('_', '-');
+    return !ASK_FOR_CODED.includes(plain) || (plain === 'te' && value.trim().toLowerCase() === 'trailers');
   });
   return request.headers.includes('upgrade') ? kept : [...kept, ['Accept-Encoding', 'identity']];
 }
 
 function checkReadable({ headers }: AnswerHead): void {
   const coded = headers.some(
-    ([name, value]) => name.toLowerCase() === 'content-encoding' && !/^\s*(identity)?\s*$/i.test(value),
+    ([name, value]) => SAY_CODED.includes(name.toLowerCase()) && !/^\s*(identity)?\s*$/i.test(value),
   );
   if (!coded) return;
   throw new AppError(
