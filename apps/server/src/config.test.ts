@@ -40,6 +40,24 @@ describe('configuration', () => {
     expect(() => gateway(['--upstream-ca', '/etc/hostname'])).toThrow(ConfigError);
   });
 
+  it('tells the gateway of a proxy, and its password to nobody else', () => {
+    const gateway = (argv: string[], env: NodeJS.ProcessEnv = {}) => configFrom(argv, env)?.gateway.upstreamProxy;
+    expect(gateway([])).toBeUndefined();
+    expect(gateway(['--upstream-proxy', 'http://proxy.corp:3128'])).toEqual({ host: 'proxy.corp', port: 3128 });
+    const given = gateway([], { SPACE_UPSTREAM_PROXY: 'http://me:p%40ss@[::1]' });
+    expect(given).toEqual({ host: '::1', port: 80, authorization: `Basic ${btoa('me:p@ss')}` });
+    for (const text of [
+      'proxy:3128',
+      'https://proxy',
+      'socks5://me:secret@proxy',
+      'http://me:secret@proxy/path',
+      'http://',
+    ]) {
+      expect(() => gateway(['--upstream-proxy', text]), text).toThrow(ConfigError);
+      expect(() => gateway(['--upstream-proxy', text]), text).not.toThrow(/secret/);
+    }
+  });
+
   it('has places for archives, which are folders or buckets', () => {
     const archives = (argv: string[], env: NodeJS.ProcessEnv = {}) => configFrom(argv, env)?.archives;
     expect(archives([])).toEqual({});

@@ -42,6 +42,8 @@ export interface Config {
     readonly secretStores?: SecretStoresConfig;
     /** Certificates (PEM) of authorities that it believes beside the machine's. */
     readonly upstreamAuthorities: readonly string[];
+    /** A proxy that all leaves by. */
+    readonly upstreamProxy?: { readonly host: string; readonly port: number; readonly authorization?: string };
   };
   /** Memory that VMs may take in all, MiB. */
   readonly memoryMib: number;
@@ -75,6 +77,8 @@ export const USAGE = `Usage: space up [OPTION…]      (or: npm start -- [OPTION
   --dns IP[:PORT]        a DNS server for what leaves sandboxes (again for more)  as the machine is configured
   --upstream-ca FILE     authorities (PEM) that hosts may have certificates of, beside the machine's (again for more)
   --secret-stores FILE   stores that secrets may come from (JSON; see the guide)  SPACE_SECRET_STORES  the gateway alone
+  --upstream-proxy URL   an HTTP proxy that all leaves by; it resolves the names, so their addresses are not checked
+                                                           SPACE_UPSTREAM_PROXY  none
   --otlp URL             where to send traces (OTLP/HTTP)  OTEL_EXPORTER_OTLP_ENDPOINT  nowhere
   --log-level LEVEL      debug, info, warn, error, silent  SPACE_LOG           error
   --new-key              print a new API key at this start (the first start always does)
@@ -124,6 +128,7 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     gateway: {
       ...gatewayFrom(values.dns, values['upstream-ca']),
       ...storesFrom(values['secret-stores'] ?? env['SPACE_SECRET_STORES']),
+      ...proxyFrom(values['upstream-proxy'] ?? env['SPACE_UPSTREAM_PROXY']),
     },
     memoryMib,
     poolMib: wholeNumber(
@@ -169,6 +174,7 @@ function parse(argv: readonly string[]) {
         dns: { type: 'string', multiple: true },
         'upstream-ca': { type: 'string', multiple: true },
         'secret-stores': { type: 'string' },
+        'upstream-proxy': { type: 'string' },
         otlp: { type: 'string' },
         'log-level': { type: 'string' },
         'new-key': { type: 'boolean' },
@@ -293,6 +299,21 @@ function storesFrom(path: string | undefined): Pick<Config['gateway'], 'secretSt
   } catch (error) {
     throw new ConfigError(`--secret-stores: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+/** A user and a password in it are better told by the variable: whoever lists processes reads options. */
+function proxyFrom(text: string | undefined): Pick<Config['gateway'], 'upstreamProxy'> {
+  if (text === undefined || text === '') return {};
+  const url = URL.parse(text);
+  const isPlain = url?.protocol === 'http:' && url.pathname === '/' && url.search === '' && url.hash === '';
+  if (url === null || !isPlain || url.hostname === '') {
+    // Not the text itself: it may hold a password.
+    throw new ConfigError('--upstream-proxy must be a URL like http://proxy.example.com:3128, without a path.');
+  }
+  const { hostname, port, username, password } = url;
+  const said = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const authorization = username === '' ? {} : { authorization: `Basic ${Buffer.from(said).toString('base64')}` };
+  return { upstreamProxy: { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 80), ...authorization } };
 }
 
 function fileOf(flag: string, path: string): string {

@@ -142,8 +142,10 @@ export class SnapshotUseCases {
 /** Whether anything can leave a sandbox, and if not, why. */
 async function egressOf(gateway: GatewayPort): Promise<Capabilities['egress']> {
   try {
-    await gateway.health();
-    return { available: true, reason: 'By the gateway, as far as `network` of a sandbox allows.', remedy: null };
+    const { pinsAddresses } = await gateway.health();
+    const reason = 'By the gateway, as far as `network` of a sandbox allows.';
+    const behind = 'All of it goes through an HTTP proxy, which resolves names: where a name leads to is not checked.';
+    return { available: true, reason: pinsAddresses ? reason : `${reason} ${behind}`, remedy: null };
   } catch {
     return {
       available: false,

@@ -21,6 +21,7 @@ import { mismatch, refused } from './refusal.ts';
 import { type Resolve, resolveTarget } from './resolver.ts';
 import { screenOfBytes } from './secrets/placeholder-screen.ts';
 import { type ClientHello, type FirstBytes, sniff } from './sniff.ts';
+import { classesBehindProxy, dialThrough, type UpstreamProxy } from './upstream-proxy.ts';
 
 /** After so long without a byte it may be that the server is to speak first. */
 const SPEAKS_FIRST_MS = 300;
@@ -33,6 +34,8 @@ export interface CarryTools {
   readonly resolve: Resolve;
   readonly classify: (address: string) => AddressClass;
   readonly trusted: SecureContext;
+  /** That all leaves by; null: nothing does. */
+  readonly proxy: UpstreamProxy | null;
 }
 
 /** Throws `egress_refused` or `egress_failed` when the guest was told nothing: its connection is for the caller to reset. */
@@ -239,6 +242,11 @@ class Carrier {
     const decision = this.#passage.judgeTarget();
     if (!decision.allowed) throw refused(decision);
     const { rules, target, signal } = this.#passage;
+    const { proxy } = this.#tools;
+    if (proxy !== null) {
+      this.#passage.judgeAddresses(classesBehindProxy(proxy, target, this.#tools.classify));
+      return dialThrough(proxy, target, signal);
+    }
     const addresses = await resolveTarget(this.#tools.resolve, rules, target);
     this.#passage.judgeAddresses(addresses.map(this.#tools.classify));
     return dial(target, addresses, signal);

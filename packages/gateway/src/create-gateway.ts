@@ -25,6 +25,7 @@ import { mismatch } from './refusal.ts';
 import { createResolve, type Resolve } from './resolver.ts';
 import { LocalSecrets } from './secrets/local-secrets.ts';
 import { type SecretStores, Secrets } from './secrets/secrets.ts';
+import type { UpstreamProxy } from './upstream-proxy.ts';
 
 /** A connection that carries nothing for so long is closed. */
 const IDLE_MS = 60 * 60 * 1000;
@@ -43,6 +44,8 @@ export interface GatewayOptions {
   readonly holdMs?: number;
   /** Where values of secrets may come from beside the gateway itself, by name. */
   readonly secretStores?: SecretStores;
+  /** A proxy that all leaves by, which resolves the names. */
+  readonly upstreamProxy?: UpstreamProxy;
   /** How names are resolved, for tests. */
   readonly resolve?: Resolve;
   /** The machine's own addresses, for tests. */
@@ -71,14 +74,15 @@ export function createGateway(options: GatewayOptions): Gateway {
   let tools: CarryTools | null = null;
   /** Made when they are needed: whom the gateway believes is costly to find out. */
   const carryTools = (): CarryTools => {
-    tools ??= { authorities, http1, resolve, classify, trusted: trustedContext(upstreamAuthorities) };
+    const proxy = options.upstreamProxy ?? null;
+    tools ??= { authorities, http1, resolve, classify, trusted: trustedContext(upstreamAuthorities), proxy };
     return tools;
   };
   const idle = setInterval(() => open.cutIdle(performance.now() - IDLE_MS), LOOK_FOR_IDLE_MS);
   idle.unref();
 
   return {
-    health: async () => ({ instance, rules: rules.size }),
+    health: async () => ({ instance, rules: rules.size, pinsAddresses: options.upstreamProxy === undefined }),
     async setRules(given) {
       rules.set(given.sandboxId, given);
       open.judgeAgain(given.sandboxId);

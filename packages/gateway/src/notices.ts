@@ -23,6 +23,7 @@ import {
 import { dial, secure } from './dial.ts';
 import { refused } from './refusal.ts';
 import { type Resolve, resolveTarget } from './resolver.ts';
+import { classesBehindProxy, dialThrough, type UpstreamProxy } from './upstream-proxy.ts';
 
 const ANSWER_WITHIN_MS = 10_000;
 const KEY_BYTES = 32;
@@ -32,6 +33,7 @@ export interface NoticeTools {
   readonly resolve: Resolve;
   readonly classify: (address: string) => AddressClass;
   readonly trusted: SecureContext;
+  readonly proxy: UpstreamProxy | null;
 }
 
 export class Notices {
@@ -48,17 +50,18 @@ export class Notices {
   }
 
   /** Throws `egress_refused` and `egress_failed`. */
-  async send(notice: Notice, { resolve, classify, trusted }: NoticeTools): Promise<void> {
+  async send(notice: Notice, { resolve, classify, trusted, proxy }: NoticeTools): Promise<void> {
     const { organisationId, url, id, body, privateHosts } = notice;
     const signal = AbortSignal.timeout(ANSWER_WITHIN_MS);
     const { target, isSecure, path, authority } = targetOf(url);
     const rules = { policy: NO_CONSTRAINTS, constraints: { ...NO_CONSTRAINTS, privateHosts } };
-    const addresses = await resolveTarget(resolve, rules, target);
-    for (const is of addresses.map(classify)) {
+    const addresses = proxy === null ? await resolveTarget(resolve, rules, target) : [];
+    const known = proxy === null ? addresses.map(classify) : classesBehindProxy(proxy, target, classify);
+    for (const is of known) {
       const decision = decideAddress(rules, target, is);
       if (!decision.allowed) throw refused(decision);
     }
-    const plain = await dial(target, addresses, signal);
+    const plain = await (proxy === null ? dial(target, addresses, signal) : dialThrough(proxy, target, signal));
     const socket: Duplex = isSecure ? await secure(plain, target, { trusted, protocols: ['http/1.1'], signal }) : plain;
     const at = `${Math.floor(Date.now() / 1000)}`;
     const signature = createHmac('sha256', await this.#keyOf(organisationId, url)).update(`${id}.${at}.${body}`);

@@ -72,7 +72,7 @@ export class World {
   readonly #sockets = new Set<Socket>();
   readonly #opened: Duplex[] = [];
 
-  static async open(more: Pick<GatewayOptions, 'holdMs' | 'secretStores'> = {}): Promise<World> {
+  static async open(more: Pick<GatewayOptions, 'holdMs' | 'secretStores' | 'upstreamProxy'> = {}): Promise<World> {
     const folder = await mkdtemp(join(tmpdir(), 'space-gateway-'));
     const outside = new Authorities(join(folder, 'outside'));
     return new World(folder, outside, { upstreamAuthorities: [await outside.certificateOf(OUTSIDE)], ...more });

@@ -60,7 +60,7 @@ export class FakeGateway implements GatewayPort, EgressPort {
 
   async health(): Promise<GatewayHealth> {
     this.#checkUp();
-    return { instance: `fake-${this.#starts}`, rules: this.rules.size };
+    return { instance: `fake-${this.#starts}`, rules: this.rules.size, pinsAddresses: true };
   }
 
   async setRules(rules: SandboxRules): Promise<void> {

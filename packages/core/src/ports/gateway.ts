@@ -40,6 +40,8 @@ export interface GatewayHealth {
   readonly instance: string;
   /** How many sandboxes it has rules of. */
   readonly rules: number;
+  /** Whether it resolves names itself, and dials the address that it judged; false: a proxy does, and nobody knows where to. */
+  readonly pinsAddresses: boolean;
 }
 
 export interface SandboxRules {
