@@ -158,6 +158,26 @@ describe('the platform', () => {
   });
 });
 
+describe('the audit', () => {
+  it('is listed, checked and taken away, by who may', async () => {
+    await world.ok('keys', 'create', '--role', 'viewer', '--name', 'audited');
+    expect(await world.ok('audit')).toMatch(/key_\w+ +createKey +key_\w+ +ok\n/);
+    // Links follow within a second or two.
+    await expect
+      .poll(() => world.ok('audit', 'verify'), { timeout: 10_000 })
+      .toMatch(/^calls: 1 to \d+, whole, [0-9a-f]{64}\n/);
+    const lines = (await world.ok('audit', 'export', '--chain', 'calls')).trim().split('\n');
+    const [anchor, ...links] = lines.map((line) => JSON.parse(line));
+    expect(anchor).toMatchObject({ type: 'anchor', chain: 'calls', number: 0 });
+    expect(links.map(({ number }) => number)).toEqual(links.map((_, index) => index + 1));
+    expect(await world.ok('egress', '--all')).toBe('');
+    expect((await world.run(['egress'])).code).toBe(2);
+    expect((await world.run(['egress', 'some', '--follow'])).code).toBe(2);
+    const secret = (await world.ok('keys', 'create', '--role', 'developer')).trim();
+    expect((await world.run(['audit', 'verify'], { env: { SPACE_API_KEY: secret } })).stderr).toContain('forbidden');
+  });
+});
+
 describe('schedules', () => {
   it('are listed, with their next time and their command', async () => {
     const sandbox = await Sandbox.create({ ...world.platform.connection, name: 'early' });
