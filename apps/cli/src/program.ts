@@ -71,6 +71,7 @@ export function buildProgram(cli: Cli) {
     points.snapshots,
     archives.exporting,
     archives.archive,
+    archives.archives,
     archives.move,
     archives.importing,
     templates,

@@ -61,6 +61,9 @@ describe('archives', () => {
     const again = (await world.ok('move', 'back', '--no-timeline')).trim();
     expect((await world.ok('import', again, '--move')).trim()).toBe(id);
     expect((await world.run(['import', moved, '--move'])).stderr).toMatch(/moved?|here/);
+    expect(await world.ok('archives', '--of', 'back')).toContain(moved);
+    expect((await world.run(['archives', 'delete', moved])).code).toBe(0);
+    expect(await world.ok('archives')).not.toContain(moved);
     expect((await world.run(['import', '../../etc/passwd'])).stderr).toMatch(/archive.*\n {2}Next: /);
     expect((await world.run(['export', 'back', '--to', 'nowhere'])).stderr).toContain('no place for archives');
     await world.ok('rm', id);

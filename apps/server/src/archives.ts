@@ -2,7 +2,7 @@
  * Where archives go to and come from: a folder, or a bucket of storage that speaks S3, as who runs the installation says. A
  * place that cannot be reached now stops no start: it is opened at its next use.
  */
-import type { Archive } from '@space/core';
+import type { Archive, ArchiveKey } from '@space/core';
 
 export type ArchiveLocation =
   | { readonly kind: 'folder'; readonly path: string }
@@ -72,7 +72,11 @@ class LateArchive implements Archive {
     return (await this.opened()).has(...args);
   }
 
-  async indexes(...args: Parameters<Archive['indexes']>): ReturnType<Archive['indexes']> {
-    return (await this.opened()).indexes(...args);
+  async remove(...args: Parameters<Archive['remove']>): ReturnType<Archive['remove']> {
+    return (await this.opened()).remove(...args);
+  }
+
+  async *list(...args: Parameters<Archive['list']>): AsyncGenerator<ArchiveKey, void> {
+    yield* (await this.opened()).list(...args);
   }
 }

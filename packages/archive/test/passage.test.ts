@@ -158,7 +158,7 @@ describe('what breaks off at any step', () => {
       world.archive.objects.clear();
       failAt(world, step, nth);
       await expect(world.export(points), `${step} #${nth}`).rejects.toThrow('injected');
-      expect(await world.archive.indexes(world.space, world.sandboxId)).toEqual([]);
+      expect(await Array.fromAsync(world.archive.list(world.space, 'indexes'))).toEqual([]);
       const left = new Set(world.archive.objects.keys());
       const sent = world.faults.steps.filter((name) => name === 'archive.put').length;
       await world.export(points);

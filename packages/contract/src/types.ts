@@ -37,6 +37,7 @@ export type SecretBinding = z.output<typeof schemas.secretBinding>;
 export type SecretBindingList = z.output<typeof schemas.secretBindingList>;
 export type ShareList = z.output<typeof schemas.shareList>;
 export type CreatedShare = z.output<typeof schemas.createdShare>;
+export type ArchiveList = z.output<typeof schemas.archiveList>;
 export type Exported = z.output<typeof schemas.exported>;
 export type Capabilities = z.output<typeof schemas.capabilities>;
 export type TemplateList = z.output<typeof schemas.templateList>;

@@ -27,6 +27,7 @@ import type {
   ApiKeyList,
   ApprovalDetail,
   ApprovalList,
+  ArchiveList,
   AuditExportEvent,
   AuditList,
   AuditVerification,
@@ -148,6 +149,8 @@ export interface UseCases {
   revokeShare(caller: Caller, input: Input<'revokeShare'>): Promise<void>;
 
   exportSandbox(caller: Caller, input: Input<'exportSandbox'>): Promise<Exported>;
+  listArchives(caller: Caller, input: Input<'listArchives'>): Promise<ArchiveList>;
+  deleteArchive(caller: Caller, input: Input<'deleteArchive'>): Promise<void>;
   moveSandbox(caller: Caller, input: Input<'moveSandbox'>): Promise<Exported>;
   undoMove(caller: Caller, input: Input<'undoMove'>): Promise<Sandbox>;
   importSandbox(caller: Caller, input: Input<'importSandbox'>): Promise<Sandbox>;

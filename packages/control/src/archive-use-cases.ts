@@ -2,7 +2,7 @@
  * Sandboxes leave for archives and come from them. What is exported is pinned meanwhile. An import is a create whose point comes
  * from afar: it is recorded first, then its points are brought into the vault, and it is started from the last.
  */
-import type { Exported, Input, Sandbox } from '@space/contract';
+import type { ArchiveList, Exported, Input, Sandbox } from '@space/contract';
 import {
   AppError,
   type ArchiveSource,
@@ -13,6 +13,7 @@ import {
   parseArchiveRef,
   type SnapshotId,
 } from '@space/core';
+import type { ArchiveCollector } from './archive-collector.ts';
 import { type Brought, recordsOf } from './arrivals.ts';
 import { type Succeeded, succeeded } from './conclude.ts';
 import { timingsOf } from './effects.ts';
@@ -27,8 +28,10 @@ import { viewSandbox } from './views.ts';
 export class ArchiveUseCases {
   readonly #machinery: Machinery;
   readonly #sandboxes: LifecycleUseCases;
+  readonly #collector: ArchiveCollector;
 
-  constructor(machinery: Machinery, sandboxes: LifecycleUseCases) {
+  constructor(machinery: Machinery, sandboxes: LifecycleUseCases, collector: ArchiveCollector) {
+    this.#collector = collector;
     this.#machinery = machinery;
     this.#sandboxes = sandboxes;
   }
@@ -50,6 +53,11 @@ export class ArchiveUseCases {
         return { archive, location, snapshots: [...points], readBytes, sentBytes };
       }
       throw new AppError('link_lost', 'The export ended without its result.');
+    } catch (thrown) {
+      // What it has sent so far belongs to nothing.
+      const isUnknown = thrown instanceof AppError && thrown.code === 'not_found';
+      if (!isUnknown) await this.#collector.ask(sandbox.projectId, location).catch(() => undefined);
+      throw thrown;
     } finally {
       for (const id of held) pins.unpin(id);
     }
@@ -84,6 +92,29 @@ export class ArchiveUseCases {
     // Those that went before they were pinned are not among them any more.
     const still = (await upTo()).filter((id) => held.includes(id));
     return [...still, last.id];
+  }
+
+  async listArchives({ projectId }: GatedCaller, input: Input<'listArchives'>): Promise<ArchiveList> {
+    const { location, sandbox = null } = input;
+    const archives = await this.#machinery.ports.node.listArchives({ location, projectId }, sandbox);
+    return { archives: [...archives] };
+  }
+
+  /** What holds a sandbox that was moved and not taken up is all that there is of it. */
+  async deleteArchive({ projectId }: GatedCaller, { archive, location }: Input<'deleteArchive'>): Promise<void> {
+    const { node, records } = this.#machinery.ports;
+    const ref = parseArchiveRef(archive);
+    // Those of another project look like none, and one that is gone is gone.
+    if (ref?.space !== projectId) throw new AppError('not_found', `There is no archive ${archive}.`);
+    const seen = await records.findSandbox(ref.sandboxId);
+    if (seen?.projectId === projectId && seen.settled !== 'deleted' && seen.moved?.archive === archive) {
+      throw new AppError('wrong_state', {
+        detail: `${seen.id} was moved into this archive. Undo the move, or delete the sandbox, and then the archive.`,
+        facts: { sandboxId: seen.id },
+      });
+    }
+    await this.#collector.ask(projectId, location);
+    await node.removeArchive({ location, archive });
   }
 
   async importSandbox(caller: GatedCaller, input: Input<'importSandbox'>): Promise<Sandbox> {

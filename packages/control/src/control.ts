@@ -18,6 +18,7 @@ import { ActivityLog } from './activity.ts';
 import { Admission } from './admission.ts';
 import { type Identity, identify } from './api-keys.ts';
 import { Approvals } from './approvals.ts';
+import { ArchiveCollector } from './archive-collector.ts';
 import { ArchiveUseCases, checkReach } from './archive-use-cases.ts';
 import { Audit } from './audit.ts';
 import { Nursery } from './birth.ts';
@@ -146,7 +147,8 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const portUses = new PortUseCases(machinery, sandboxes, sharesInUse);
   const snapshots = new SnapshotUseCases(machinery, sandboxes, gateway);
   const secrets = new SecretUseCases(ports, gateway, network);
-  const archives = new ArchiveUseCases(machinery, sandboxes);
+  const archiveCollector = new ArchiveCollector(ports);
+  const archives = new ArchiveUseCases(machinery, sandboxes, archiveCollector);
   const moves = new Moves(machinery, sandboxes, archives);
   const events = new EventUseCases(ports);
   const operations = new OperationUseCases(ports);
@@ -171,6 +173,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       await rolling.round(all);
       collector.round(all);
       await regularArchives.round(all);
+      await archiveCollector.round();
     },
     relieve: (vault, availableBytes) => relief.begin(vault, availableBytes),
     async sample() {
@@ -206,6 +209,8 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       checkReach(caller, input.archive);
       return input.as === 'move' ? moves.importSandbox(caller, input) : archives.importSandbox(caller, input);
     },
+    listArchives: (caller, input) => archives.listArchives(caller, input),
+    deleteArchive: (caller, input) => archives.deleteArchive(caller, input),
     moveSandbox: (caller, input) => moves.moveSandbox(caller, input),
     undoMove: (caller, input) => moves.undoMove(caller, input),
     pauseSandbox: (caller, input) => sandboxes.pauseSandbox(caller, input),
@@ -315,6 +320,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       scrubber.close();
       regularArchives.close();
       approvals.close();
+      archiveCollector.close();
       await watch.close();
       // Their operations have ended or were let go of: what is left is tidying up.
       const tidied = [
@@ -326,6 +332,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
         approvals.settled(),
         notices.settled(),
         regularArchives.settled(),
+        archiveCollector.settled(),
         relief.close(),
         collector.close(),
       ];

@@ -8,6 +8,7 @@
 
 export { createApiKey, type Identity } from './api-keys.ts';
 export * from './approval-records.ts';
+export type * from './archive-records.ts';
 export type * from './audit-records.ts';
 export type * from './call-records.ts';
 export * from './chain-entries.ts';

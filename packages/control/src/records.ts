@@ -37,6 +37,7 @@ import type {
   VaultName,
 } from '@space/core';
 import type { ApprovalRecords } from './approval-records.ts';
+import type { ArchiveRecords } from './archive-records.ts';
 import type { Asker, AuditRecords } from './audit-records.ts';
 import type { CallRecords } from './call-records.ts';
 import type { ChainRecords } from './chain-records.ts';
@@ -412,6 +413,7 @@ export interface Records {
   readonly chain: ChainRecords;
   readonly notices: NoticeRecords;
   readonly secrets: SecretRecords;
+  readonly archives: ArchiveRecords;
   /** Of the pool of connections, as it is now. */
   load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   /** Throws `unavailable` when the database does not answer. */

@@ -1,8 +1,11 @@
 /** A sandbox leaves for an archive and comes back as another one, on this installation or the next. */
 import type { Input } from '@space/contract';
-import { type AppError, newId, type SandboxId } from '@space/core';
+import { type AppError, DEFAULT_PROJECT, newId, type SandboxId } from '@space/core';
 import { describe, expect, it } from 'vitest';
+import { ArchiveCollector } from '../src/archive-collector.ts';
 import { NO_LEFTOVERS, World } from './test-world.ts';
+
+const ignore = () => undefined;
 
 type ExportOptions = Partial<Omit<Input<'exportSandbox'>, 'id'>>;
 type ImportOptions = Partial<Omit<Input<'importSandbox'>, 'archive'>>;
@@ -199,5 +202,81 @@ describe('an import', () => {
     await deleted;
     expect(world.node.pointIds()).toHaveLength(points);
     expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+});
+
+describe('the archives of a project', () => {
+  const listed = async (world: World, sandbox?: string) => {
+    const asked = sandbox === undefined ? {} : { sandbox: sandbox as SandboxId };
+    return (await world.control.listArchives(world.caller(), { location: 'default', ...asked })).archives;
+  };
+  const deleted = (world: World, archive: string) =>
+    world.control.deleteArchive(world.caller(), { location: 'default', archive });
+
+  it('are listed and deleted, also of a sandbox that is gone; what they leave is to be collected from then on', async () => {
+    const world = new World();
+    const { id } = await counted(world);
+    const { archive } = await exported(world, id);
+    await world.control.deleteSandbox(world.caller(), { id });
+    expect(await listed(world, id)).toMatchObject([{ archive, sandboxId: id, fault: null }]);
+    world.node.faults.failNext('removeArchive');
+    await expect(deleted(world, archive)).rejects.toThrow();
+    expect(await world.records.archives.asked(9)).toHaveLength(1);
+    for (let times = 0; times < 2; times++) await deleted(world, archive);
+    expect(await listed(world)).toEqual([]);
+    expect((await refusalOf(imported(world, archive))).code).toBe('not_found');
+  });
+
+  it('of another project are not found', async () => {
+    const world = new World();
+    const { id } = await counted(world);
+    const { archive } = await exported(world, id);
+    const elsewhere = archive.replace(/^prj_.{16}/, newId('project', world.chance));
+    expect((await refusalOf(deleted(world, elsewhere))).code).toBe('not_found');
+    expect(await world.records.archives.asked(9)).toEqual([]);
+  });
+
+  it('keep what was moved into one, until the move is undone or the sandbox deleted', async () => {
+    const world = new World();
+    const { id } = await counted(world);
+    const { archive } = await world.control.moveSandbox(world.caller(), { id, location: 'default', timeline: false });
+    expect((await refusalOf(deleted(world, archive))).code).toBe('wrong_state');
+    const isListed = async () => (await listed(world)).some((one) => one.archive === archive && one.isMove);
+    expect(await isListed()).toBe(true);
+    await world.control.undoMove(world.caller(), { id });
+    await deleted(world, archive);
+    expect(await isListed()).toBe(false);
+  });
+});
+
+describe('the collection of archives', () => {
+  it('is done once for what was asked, again when it was in use or failed, and by the next process', async () => {
+    const world = new World();
+    let nowMs = Date.now();
+    const clock = { now: () => nowMs, monotonicMs: () => nowMs };
+    const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
+    const { node, records, chance } = world;
+    const make = () => new ArchiveCollector({ node, records, chance, clock, logger });
+    let collector = make();
+    const round = async () => {
+      nowMs += 10 * 60_000;
+      await collector.round();
+      await collector.settled();
+      return (await records.archives.asked(9)).length;
+    };
+    const calls = () => node.faults.steps.filter((step) => step === 'collectArchives').length;
+    expect(await round()).toBe(0);
+    expect(calls()).toBe(0);
+    await collector.ask(DEFAULT_PROJECT, 'default');
+    node.archives.inUse = true;
+    expect(await round()).toBe(1);
+    node.archives.inUse = false;
+    node.faults.failNext('collectArchives');
+    expect(await round()).toBe(1);
+    collector = make();
+    expect(await round()).toBe(0);
+    expect(calls()).toBe(3);
+    expect(await round()).toBe(0);
+    expect(calls()).toBe(3);
   });
 });

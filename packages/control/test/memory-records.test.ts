@@ -1,4 +1,5 @@
 import { approvalsSuite } from './approvals-suite.ts';
+import { archivesSuite } from './archives-suite.ts';
 import { callsSuite } from './calls-suite.ts';
 import { chainSuite } from './chain-suite.ts';
 import { egressSuite } from './egress-suite.ts';
@@ -17,6 +18,7 @@ historySuite('in memory', async () => new MemoryRecords());
 callsSuite('in memory', async () => new MemoryRecords());
 schedulesSuite('in memory', async () => new MemoryRecords());
 chainSuite('in memory', async () => new MemoryRecords());
+archivesSuite('in memory', async () => new MemoryRecords());
 egressSuite('in memory', async () => new MemoryRecords());
 sharesSuite('in memory', async () => new MemoryRecords());
 approvalsSuite('in memory', async () => new MemoryRecords());

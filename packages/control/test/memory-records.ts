@@ -45,6 +45,7 @@ import {
   type Records,
 } from '../src/records.ts';
 import { MemoryApprovals } from './memory-approvals.ts';
+import { MemoryArchives } from './memory-archives.ts';
 import { MemoryAudit } from './memory-audit.ts';
 import { MemoryCalls } from './memory-calls.ts';
 import { MemoryChain } from './memory-chain.ts';
@@ -87,6 +88,7 @@ export class MemoryRecords implements Records {
     (id) => (this.#sandboxes.get(id)?.settled ?? 'deleted') !== 'deleted',
     (event) => this.events.put([event]),
   );
+  readonly archives = new MemoryArchives(() => this.#turn());
   readonly approvals = new MemoryApprovals(
     () => this.#turn(),
     (id) => {

@@ -1,5 +1,7 @@
 /** For tests: the records in memory, and the suites that every adapter of the records passes. */
 export { approvalsSuite } from './approvals-suite.ts';
+
+export { archivesSuite } from './archives-suite.ts';
 export { callsSuite } from './calls-suite.ts';
 export { chainSuite } from './chain-suite.ts';
 export { egressSuite } from './egress-suite.ts';

@@ -45,6 +45,8 @@ export const ACTIONS = {
   'approval.read': 'project',
   'approval.decide': 'project',
   'binding.read': 'project',
+  'archive.read': 'project',
+  'archive.delete': 'project',
   'snapshot.read': 'project',
   'snapshot.take': 'project',
   'snapshot.change': 'project',
@@ -82,6 +84,7 @@ const READS = [
   'schedule.read',
   'share.read',
   'snapshot.read',
+  'archive.read',
 ] as const;
 
 /** An admin may do whatever may be done, but for this: who decides is somebody else than who owns and who runs. */
@@ -101,6 +104,7 @@ export const ROLE_ACTIONS: Readonly<Record<Role, readonly Action[]>> = {
     'share.manage',
     'archive.export',
     'archive.import',
+    'archive.delete',
     'snapshot.take',
     'snapshot.change',
     'snapshot.delete',

@@ -30,6 +30,11 @@ export const ANSWERS: Answers = {
   },
 
   exportSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.exportSandbox(caller, input) }),
+  listArchives: async ({ useCases, caller, input }) => ({ body: await useCases.listArchives(caller, input) }),
+  deleteArchive: async ({ useCases, caller, input }) => {
+    await useCases.deleteArchive(caller, input);
+    return {};
+  },
   moveSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.moveSandbox(caller, input) }),
   undoMove: async ({ useCases, caller, input }) => ({ body: await useCases.undoMove(caller, input) }),
   importSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.importSandbox(caller, input) }),

@@ -104,6 +104,12 @@ export class NoTenants {
   exportSandbox(): Promise<never> {
     return refuse();
   }
+  listArchives(): Promise<never> {
+    return refuse();
+  }
+  deleteArchive(): Promise<never> {
+    return refuse();
+  }
   moveSandbox(): Promise<never> {
     return refuse();
   }

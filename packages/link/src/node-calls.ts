@@ -30,6 +30,9 @@ export const NODE_CALLS = {
   importPoints: 'abortable',
   handOver: 'abortable',
   arrive: 'abortable',
+  listArchives: 'read',
+  removeArchive: 'read',
+  collectArchives: 'abortable',
   inspect: 'read',
   inspectAll: 'read',
   usage: 'read',
@@ -101,8 +104,11 @@ const OF_MANY: readonly string[] = ['reserveMemory', 'releaseMemory'] satisfies 
 /** Throws `bad_request`. */
 export function checkNodeArgs(method: string, args: readonly unknown[]): void {
   const [first, second] = args;
-  if (method === 'readArchive') checkSource(first);
-  else if (ORDERS.includes(method)) checkOrder(first);
+  if (method === 'readArchive' || method === 'removeArchive') checkSource(first);
+  else if (method === 'listArchives' || method === 'collectArchives') {
+    checkOrder(first);
+    if (method === 'listArchives' && second !== null) checkId('sandbox', second);
+  } else if (ORDERS.includes(method)) checkOrder(first);
   else if (OF_MANY.includes(method)) {
     for (const one of Array.isArray(first) ? first : [first]) checkId('sandbox', idOf(one));
   } else if (OF_A_VAULT.includes(method)) {

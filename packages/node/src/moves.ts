@@ -24,7 +24,7 @@ import {
   type Vault,
 } from '@space/core';
 import type { NodeState } from './orders.ts';
-import { archiveAt, type PassageOptions, refOf, signalOf } from './passage.ts';
+import { archiveAt, type PassageOptions, refOf, signalOf, useSpace } from './passage.ts';
 
 const NONCE_BYTES = 16;
 
@@ -58,12 +58,15 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
     return seal(vault, { ...record, epoch: order.epoch }, order, signal);
   }
 
-  async function seal(vault: Vault, record: SandboxRecord, order: HandOverOrder, signal: AbortSignal) {
+  async function seal(vault: Vault, record: SandboxRecord, order: HandOverOrder, stopped: AbortSignal) {
     const { location, move } = order;
+    const archive = archiveAt(options.archives, location);
+    await using use = await useSpace(state, archive, order.projectId, stopped);
+    const { signal } = use;
     let sealed: SandboxRecord | null = null;
     const events = exportPoints({
       ...{ vault, sandboxId: order.sandboxId, template: order.template, points: order.points, signal },
-      archive: archiveAt(options.archives, location),
+      archive: use.archive,
       space: order.projectId,
       base: order.base === null ? null : refOf(order.base),
       limits: options.limits,
@@ -71,9 +74,9 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
       move: {
         ...move,
         nonce: Buffer.from(machinery.chance.bytes(NONCE_BYTES)).toString('hex'),
-        seal: async (archive) => {
+        seal: async (name) => {
           ledger.checkEpoch(order.sandboxId, order.epoch);
-          sealed = { ...record, moved: { location, archive } };
+          sealed = { ...record, moved: { location, archive: name } };
           await ledger.write(vault, sealed);
         },
       },
@@ -98,16 +101,18 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
     await ledger.write(vault, record);
   }
 
-  async function arrive(order: ArriveOrder, signal: AbortSignal): Promise<Arrived> {
+  async function arrive(order: ArriveOrder, stopped: AbortSignal): Promise<Arrived> {
     const vault = ledger.vault(order.vault);
     const here = ledger.find(order.sandboxId)?.record;
     if (here?.moved?.archive === order.archive) {
-      await takeBack(vault, { ...here, epoch: order.epoch }, order.claimant, signal);
+      await takeBack(vault, { ...here, epoch: order.epoch }, order.claimant, stopped);
       return { head: here.head, generation: here.generation };
     }
     const archive = archiveAt(options.archives, order.location);
     const ref = refOf(order.archive);
     if (here?.life) throw new AppError('wrong_state', `${order.sandboxId} is here, and runs.`);
+    await using use = await useSpace(state, archive, ref.space, stopped);
+    const { signal } = use;
     const index = await readIndex(archive, ref, options.limits, signal);
     if (here !== undefined && here.moved === undefined && here.head === index.head) {
       // It has arrived before, and whoever asked was not told.

@@ -3,7 +3,17 @@
  * and whatever the sandbox does goes on beside it. An import has the lock of a sandbox that does not exist yet; a delete fences
  * it, and it stops at its next piece.
  */
-import { type ArchivedPoint, type ArchiveIndex, exportPoints, importPoints, readIndex } from '@space/archive';
+import {
+  type ArchivedPoint,
+  type ArchiveIndex,
+  beginUse,
+  collectSpace,
+  exportPoints,
+  importPoints,
+  listArchives,
+  readIndex,
+  removeArchive,
+} from '@space/archive';
 import {
   AppError,
   type Archive,
@@ -26,7 +36,25 @@ export interface PassageOptions {
   readonly stop: AbortSignal;
 }
 
-type Passage = Pick<NodePort, 'exportPoints' | 'readArchive' | 'importPoints'>;
+type Passage = Pick<
+  NodePort,
+  'exportPoints' | 'readArchive' | 'importPoints' | 'listArchives' | 'removeArchive' | 'collectArchives'
+>;
+
+/** Each is read for a list. */
+const MAX_LISTED = 1000;
+/** After each piece that is removed. */
+const COLLECT_REST_MS = 5;
+
+/** A use of a space of archives: none of its pieces is collected meanwhile. It ends by the signal, or when it lasts too long. */
+export function useSpace(
+  { machinery: { clock, chance } }: NodeState,
+  archive: Archive,
+  space: ArchiveRef['space'],
+  signal: AbortSignal,
+) {
+  return beginUse({ archive, space, clock, chance, signal });
+}
 
 export function createPassage(state: NodeState, { archives, limits, stop }: PassageOptions): Passage {
   const { ledger, machinery } = state;
@@ -36,9 +64,11 @@ export function createPassage(state: NodeState, { archives, limits, stop }: Pass
   });
   return {
     async *exportPoints({ vault, sandboxId, location, projectId, template, points, base }, signal) {
+      const archive = archiveAt(archives, location);
+      await using use = await useSpace(state, archive, projectId, signalOf({ stop }, signal));
       yield* exportPoints({
         vault: ledger.vault(vault),
-        archive: archiveAt(archives, location),
+        archive: use.archive,
         space: projectId,
         sandboxId,
         template,
@@ -46,23 +76,36 @@ export function createPassage(state: NodeState, { archives, limits, stop }: Pass
         base: base === null ? null : refOf(base),
         limits,
         madeAt: new Date(machinery.clock.now()).toISOString(),
-        signal: signalOf({ stop }, signal),
+        signal: use.signal,
       });
     },
     async readArchive(source) {
       const { archive, ref } = placeOf(source);
       return summaryOf(await readIndex(archive, ref, limits, stop), state);
     },
+    listArchives: ({ location, projectId }, sandboxId) =>
+      listArchives(archiveAt(archives, location), projectId, { sandboxId, limit: MAX_LISTED, signal: stop }),
+    removeArchive: async (source) => {
+      const { archive, ref } = placeOf(source);
+      await removeArchive(archive, ref, stop);
+    },
+    collectArchives: async ({ location, projectId }, signal) => {
+      const { clock, chance } = machinery;
+      const archive = archiveAt(archives, location);
+      const plan = { archive, space: projectId, clock, chance, restMs: COLLECT_REST_MS };
+      return collectSpace({ ...plan, signal: signalOf({ stop }, signal) });
+    },
     importPoints: (order, signal) =>
       machinery.tracer.span({ name: 'node importPoints', attributes: { 'space.sandbox': order.sandboxId } }, () =>
         ledger.exclusively(order.sandboxId, order.epoch, async () => {
           const { archive, ref } = placeOf(order);
-          const { points } = await readIndex(archive, ref, limits, signalOf({ stop }, signal));
+          await using use = await useSpace(state, archive, ref.space, signalOf({ stop }, signal));
+          const { points } = await readIndex(archive, ref, limits, use.signal);
           const events = importPoints({
             ...{ vault: ledger.vault(order.vault), archive, space: ref.space, points, chance: machinery.chance },
             as: { kind: 'copy', names: namesOf(points, order), ...order },
             check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
-            signal: signalOf({ stop }, signal),
+            signal: use.signal,
           });
           for await (const _event of events);
         }),

@@ -106,6 +106,31 @@ describe.each(WORLD_KINDS)('an archive, memory $memory, reached $reached', (kind
     expect((await world.leftovers()).staging).toEqual([]);
   });
 
+  it('is listed, removed and collected, and what is under way holds the collection up', async () => {
+    await using world = await makeWorld(kind, 100_000, { memoryMib: 0 }, SIZE);
+    const source = await world.create();
+    const first = await exported(world, source, [await world.snapshot(source)]);
+    await world.run(source, 'set at two');
+    const second = await exported(world, source, [await world.snapshot(source)]);
+    const space = { ...PLACE, projectId: DEFAULT_PROJECT };
+    const names = async () => (await world.node.listArchives(space, source)).map(({ archive }) => archive).sort();
+    expect(await names()).toEqual([first.archive, second.archive].sort());
+    expect(await world.node.listArchives(space, newId('sandbox', world.chance))).toEqual([]);
+    await world.node.removeArchive(first);
+    expect(await names()).toEqual([second.archive]);
+    const held = world.faults.holdNext('vault.write');
+    const importing = imported(world, second);
+    await held.reached;
+    expect(await world.node.collectArchives(space)).toBe(null);
+    held.letGo();
+    const copy = await importing;
+    expect(await world.node.collectArchives(space)).toMatchObject({ resisted: 0 });
+    await world.start(copy.sandboxId, copy.head);
+    expect(await world.run(copy.sandboxId, 'get at')).toBe('two');
+    const again = await imported(world, second);
+    await world.start(again.sandboxId, again.head);
+  });
+
   it('is refused where it cannot be', async () => {
     await using world = await makeWorld(kind, 100_000, { memoryMib: 0 }, SIZE);
     const source = await world.create();

@@ -26,6 +26,8 @@ export {
   type Webhook,
   type WebhookSet,
 } from './approvals.ts';
+
+export { type ArchivePlaceOptions, deleteArchive, type ListedArchive, listArchives } from './archives.ts';
 export { type RetryAdvice, SpaceError, type SpaceErrorCode } from './errors.ts';
 export {
   type AttachOptions,

@@ -1,6 +1,16 @@
 /** What every archive keeps to. */
 import { createHash, randomBytes } from 'node:crypto';
-import { type AppError, type Archive, type ArchiveKey, type Digest, newId } from '@space/core';
+import {
+  type AppError,
+  type Archive,
+  type ArchiveKey,
+  archivePath,
+  type Digest,
+  LISTED_FOLDERS,
+  type ListedFolder,
+  newId,
+  type ProjectId,
+} from '@space/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 export interface ArchiveUnderTest {
@@ -27,6 +37,8 @@ export function archiveSuite(name: string, makeArchive: () => Promise<ArchiveUnd
     });
     afterEach(() => world?.dispose());
 
+    const listed = (space: ProjectId, folder: ListedFolder) => Array.fromAsync(archive.list(space, folder));
+
     it('gives back what was put, byte for byte, whatever its size', async () => {
       for (const size of [0, 1, 70_000, MAX_BYTES]) {
         const bytes = randomBytes(size);
@@ -42,7 +54,8 @@ export function archiveSuite(name: string, makeArchive: () => Promise<ArchiveUnd
       const key = chunkKey(randomBytes(8));
       expect(await archive.get(key, MAX_BYTES)).toBe(null);
       expect(await archive.has(key)).toBe(false);
-      expect(await archive.indexes(newId('project', chance), newId('sandbox', chance))).toEqual([]);
+      for (const folder of LISTED_FOLDERS) expect(await listed(newId('project', chance), folder)).toEqual([]);
+      await archive.remove(key);
     });
 
     it('reads no more than it is told to', async () => {
@@ -65,17 +78,27 @@ export function archiveSuite(name: string, makeArchive: () => Promise<ArchiveUnd
       expect(Buffer.from((await archive.get(key, MAX_BYTES)) ?? []).equals(bytes)).toBe(true);
     });
 
-    it('keeps projects, sandboxes and kinds apart, and lists the archives of one sandbox', async () => {
+    it('keeps projects, sandboxes and kinds apart, lists what there is of each, and removes what it is told to', async () => {
       const [space, other] = [newId('project', chance), newId('project', chance)];
-      const [sandboxId, neighbour] = [newId('sandbox', chance), newId('sandbox', chance)];
+      const ids = [newId('sandbox', chance), newId('sandbox', chance)];
       const digests = [1, 2, 3].map((byte) => digestOf(Buffer.of(byte)));
-      for (const digest of digests) await archive.put({ kind: 'index', space, sandboxId, digest }, Buffer.of(1));
       const [digest = digestOf(Buffer.of(1))] = digests;
-      expect([...(await archive.indexes(space, sandboxId))].sort()).toEqual([...digests].sort());
-      expect(await archive.indexes(space, neighbour)).toEqual([]);
-      expect(await archive.indexes(other, sandboxId)).toEqual([]);
+      const indexes = ids.flatMap((sandboxId) =>
+        digests.map((one) => ({ kind: 'index', space, sandboxId, digest: one }) as const),
+      );
+      const chunks = digests.slice(1).map((one) => ({ kind: 'chunk', space, digest: one }) as const);
+      const marks = [{ kind: 'mark', space, name: 'use-1' } as const];
+      for (const key of [...indexes, ...chunks, ...marks]) await archive.put(key, Buffer.of(1));
+      const paths = (keys: readonly ArchiveKey[]) => keys.map(archivePath).sort();
+      expect(paths(await listed(space, 'indexes'))).toEqual(paths(indexes));
+      expect(paths(await listed(space, 'chunks'))).toEqual(paths(chunks));
+      expect(paths(await listed(space, 'marks'))).toEqual(paths(marks));
+      for (const folder of LISTED_FOLDERS) expect(await listed(other, folder)).toEqual([]);
       expect(await archive.has({ kind: 'chunk', space, digest })).toBe(false);
-      expect(await archive.has({ kind: 'index', space: other, sandboxId, digest })).toBe(false);
+      const [going, ...staying] = indexes;
+      for (let times = 0; times < 2; times++) await archive.remove(going as ArchiveKey);
+      expect(paths(await listed(space, 'indexes'))).toEqual(paths(staying));
+      expect(paths(await listed(space, 'chunks'))).toEqual(paths(chunks));
     });
 
     it('makes what may be made once for one of those who ask, and keeps it as it was made', async () => {
@@ -88,7 +111,7 @@ export function archiveSuite(name: string, makeArchive: () => Promise<ArchiveUnd
       expect(Buffer.from((await archive.get(key, 100)) ?? [])).toEqual(winner);
       expect(await archive.create(key, Buffer.from('late'))).toBe(false);
       expect(Buffer.from((await archive.get(key, 100)) ?? [])).toEqual(winner);
-      expect(await archive.indexes(space, sandboxId)).toEqual([]);
+      expect(await listed(space, 'indexes')).toEqual([]);
     });
 
     it('does nothing once it is told to stop', async () => {

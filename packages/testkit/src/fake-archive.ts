@@ -4,10 +4,9 @@ import {
   type Archive,
   type ArchiveKey,
   archivePath,
-  type Digest,
-  indexFolder,
+  type ListedFolder,
   type ProjectId,
-  type SandboxId,
+  parseArchiveKey,
 } from '@space/core';
 import { Faults } from './faults.ts';
 
@@ -45,12 +44,18 @@ export class FakeArchive implements Archive {
     return this.objects.has(archivePath(key));
   }
 
-  async indexes(space: ProjectId, sandboxId: SandboxId, signal?: AbortSignal): Promise<readonly Digest[]> {
-    await this.#at('archive.indexes', signal);
-    const folder = `${indexFolder(space, sandboxId)}/`;
-    return [...this.objects.keys()].flatMap((path) =>
-      path.startsWith(folder) ? [path.slice(folder.length) as Digest] : [],
-    );
+  async remove(key: ArchiveKey, signal?: AbortSignal): Promise<void> {
+    await this.#at('archive.remove', signal);
+    this.objects.delete(archivePath(key));
+  }
+
+  async *list(space: ProjectId, folder: ListedFolder, signal?: AbortSignal): AsyncGenerator<ArchiveKey, void> {
+    await this.#at('archive.list', signal);
+    const prefix = `${space}/${folder}/`;
+    for (const path of [...this.objects.keys()]) {
+      const key = path.startsWith(prefix) ? parseArchiveKey(space, folder, path.slice(prefix.length)) : undefined;
+      if (key !== undefined) yield key;
+    }
   }
 
   async #at(step: string, signal: AbortSignal | undefined): Promise<void> {

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import {
   AppError,
+  type ArchiveListing,
   type ArchiveSource,
   type ArchiveSummary,
   DEFAULT_SIZE,
@@ -10,7 +11,9 @@ import {
   type ExportOrder,
   formatArchiveRef,
   type HandOverOrder,
+  type ProjectId,
   parseArchiveRef,
+  type SandboxId,
   type SnapshotId,
 } from '@space/core';
 import type { FakeGuestState } from './fake-node-guest.ts';
@@ -36,6 +39,8 @@ export class FakeNodeArchives {
   #nonce = 0;
   /** What a machine that imports lacks. */
   unfit: string | null = null;
+  /** Somebody exports or imports. */
+  inUse = false;
   /** Whose bytes were changed. */
   readonly damaged = new Set<string>();
 
@@ -62,6 +67,29 @@ export class FakeNodeArchives {
   /** What it was made by. */
   orderOf(archive: string): Written | undefined {
     return this.#archives.get(archive)?.order;
+  }
+
+  list(projectId: ProjectId, sandboxId: SandboxId | null): readonly ArchiveListing[] {
+    const own = [...this.#archives].filter(([, { order }]) => {
+      return order.projectId === projectId && (sandboxId === null || order.sandboxId === sandboxId);
+    });
+    return own.map(([archive, { order, points }]) => {
+      const at = new Date(0).toISOString();
+      const isMove = 'move' in order;
+      return {
+        archive,
+        sandboxId: order.sandboxId,
+        madeAt: at,
+        takenAt: at,
+        points: points.length,
+        isMove,
+        fault: null,
+      };
+    });
+  }
+
+  remove(archive: string): void {
+    this.#archives.delete(archive);
   }
 
   has(archive: string): boolean {

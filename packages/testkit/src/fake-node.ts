@@ -12,11 +12,13 @@
 import {
   AppError,
   type ArchiveSource,
+  type ArchiveSpace,
   type ArchiveSummary,
   type Arrived,
   type ArriveOrder,
   type CaptureOrder,
   type Changed,
+  type CollectedArchives,
   DEFAULT_SIZE,
   DEFAULT_VAULT,
   type DestroyOrder,
@@ -449,6 +451,25 @@ export class FakeNode implements NodePort {
     });
     await this.faults.at('arrive done');
     return { head, generation };
+  }
+
+  async listArchives({ location, projectId }: ArchiveSpace, sandboxId: SandboxId | null) {
+    await this.faults.at('listArchives');
+    checkLocation(location);
+    return this.archives.list(projectId, sandboxId);
+  }
+
+  async removeArchive({ location, archive }: ArchiveSource): Promise<void> {
+    await this.faults.at('removeArchive');
+    checkLocation(location);
+    this.archives.remove(archive);
+  }
+
+  async collectArchives({ location }: ArchiveSpace): Promise<CollectedArchives | null> {
+    await this.faults.at('collectArchives');
+    checkLocation(location);
+    if (this.archives.inUse) return null;
+    return { removed: 0, kept: 0, resisted: 0 };
   }
 
   async changed(sandboxId: SandboxId): Promise<Changed | null> {

@@ -1,5 +1,5 @@
-/** export, archive, move, import. */
-import { Sandbox } from '@space/sdk';
+/** export, archive, archives, move, import. */
+import { deleteArchive, type ListedArchive, listArchives, Sandbox } from '@space/sdk';
 import { type Cli, duration, keyValue, verb } from '../cli.ts';
 import { usage } from '../errors.ts';
 import { ageText } from '../output.ts';
@@ -39,6 +39,36 @@ export function archive(cli: Cli) {
         context.out.result({ archive: snapshots.archive, archiving }, () => archivingLines(sandbox.fields));
       }),
     );
+}
+
+export function archives(cli: Cli) {
+  const group = verb('archives', 'list the archives of the project in a place, newest first')
+    .option('--in <place>', 'a place for archives (default: default)')
+    .option('--of <sandbox>', 'only those of this sandbox; of one that is deleted, its id')
+    .action(
+      cli.run(async (context, { in: location, of }) => {
+        const sandbox = of === undefined || of.startsWith('sbx_') ? of : (await resolveSandbox(of, context)).id;
+        const all = await listArchives({ ...context.connection, ...defined({ location, sandbox }) });
+        context.out.table(all, ['ARCHIVE', 'OF', 'AGE', 'SNAPSHOTS', 'STATE'], all.map(archiveRow));
+      }),
+    );
+  group.addCommand(
+    verb('delete', 'delete an archive; what no other one holds of it is removed from the storage after that')
+      .argument('<archive>')
+      .option('--from <place>', 'a place for archives (default: default)')
+      .action(
+        cli.run(async ({ out, connection }, { from }, archive) => {
+          await deleteArchive(archive, { ...connection, ...defined({ location: from }) });
+          out.result({ archive, deleted: true }, () => archive);
+        }),
+      ),
+  );
+  return group;
+}
+
+function archiveRow({ archive, sandboxId, madeAt, points, isMove, fault }: ListedArchive): string[] {
+  const state = fault ?? (isMove ? 'a move' : 'good');
+  return [archive, sandboxId, madeAt === null ? '-' : ageText(madeAt), fault === null ? `${points}` : '-', state];
 }
 
 export function archivingLines({ snapshots: { archive }, archiving }: Sandbox['fields']): string[] {

@@ -14,11 +14,9 @@ import {
   type Archive,
   type ArchiveKey,
   archivePath,
-  type Digest,
-  indexFolder,
+  type ListedFolder,
   type ProjectId,
-  parseDigest,
-  type SandboxId,
+  parseArchiveKey,
 } from '@space/core';
 
 const STAGED = '.staged';
@@ -91,12 +89,31 @@ class FolderArchive implements Archive {
     });
   }
 
-  indexes(space: ProjectId, sandboxId: SandboxId, signal?: AbortSignal): Promise<readonly Digest[]> {
-    return this.#run('listing', async () => {
+  remove(key: ArchiveKey, signal?: AbortSignal): Promise<void> {
+    return this.#run('removing', async () => {
       signal?.throwIfAborted();
-      const names = (await unlessMissing(readdir(join(this.#folder, indexFolder(space, sandboxId))))) ?? [];
-      return names.flatMap((name) => parseDigest(name) ?? []);
+      const path = this.#path(key);
+      await rm(path, { force: true });
+      // What was an archive is none after a power cut either, when its pieces have gone. A piece that comes back is found again.
+      if (key.kind === 'index') await syncFolder(dirname(path)).catch(unlessMissingFolder);
     });
+  }
+
+  /** A folder at a time, so that millions of pieces are no list in memory. */
+  async *list(space: ProjectId, folder: ListedFolder, signal?: AbortSignal): AsyncGenerator<ArchiveKey, void> {
+    const top = join(this.#folder, space, folder);
+    const namesIn = (path: string) =>
+      this.#run('listing', async () => {
+        signal?.throwIfAborted();
+        return (await unlessMissing(readdir(path))) ?? [];
+      });
+    const paths = folder === 'marks' ? [''] : await namesIn(top);
+    for (const below of paths) {
+      for (const name of await namesIn(join(top, below)).catch(unlessNoFolder)) {
+        const key = parseArchiveKey(space, folder, below === '' ? name : `${below}/${name}`);
+        if (key !== undefined) yield key;
+      }
+    }
   }
 
   /** Whole and on the disk before it gets its name by `give`, and the name on the disk after. */
@@ -128,8 +145,7 @@ class FolderArchive implements Archive {
   /** Each may have been made just now. */
   async #syncFoldersOf(path: string): Promise<void> {
     for (let folder = dirname(path); folder.length >= this.#folder.length; folder = dirname(folder)) {
-      await using handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
-      await handle.sync();
+      await syncFolder(folder);
     }
   }
 
@@ -168,6 +184,21 @@ async function isMade(making: Promise<void>): Promise<boolean> {
     unlessExists(thrown);
     return false;
   }
+}
+
+async function syncFolder(path: string): Promise<void> {
+  await using handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
+  await handle.sync();
+}
+
+function unlessMissingFolder(thrown: unknown): void {
+  if (!(thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT')) throw thrown;
+}
+
+/** A file that somebody has left among the folders. */
+function unlessNoFolder(thrown: unknown): string[] {
+  if (thrown instanceof AppError && thrown.message.includes('ENOTDIR')) return [];
+  throw thrown;
 }
 
 function unlessExists(thrown: unknown): void {

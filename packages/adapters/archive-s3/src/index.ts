@@ -20,11 +20,9 @@ import {
   type Archive,
   type ArchiveKey,
   archivePath,
-  type Digest,
-  indexFolder,
+  type ListedFolder,
   type ProjectId,
-  parseDigest,
-  type SandboxId,
+  parseArchiveKey,
 } from '@space/core';
 
 /** Of one object of a few hundred kilobytes. */
@@ -166,19 +164,26 @@ class BucketArchive implements S3Archive {
     });
   }
 
-  indexes(space: ProjectId, sandboxId: SandboxId, signal?: AbortSignal): Promise<readonly Digest[]> {
-    const prefix = `${this.#prefix}${indexFolder(space, sandboxId)}/`;
-    return this.#run('listing', signal, async (options) => {
-      const found: Digest[] = [];
-      let token: string | undefined;
-      do {
-        const page = new ListObjectsV2Command({ Bucket: this.#bucket, Prefix: prefix, ContinuationToken: token });
-        const { Contents = [], NextContinuationToken } = await this.#client.send(page, options);
-        for (const { Key = '' } of Contents) found.push(...[parseDigest(Key.slice(prefix.length)) ?? []].flat());
-        token = NextContinuationToken;
-      } while (token !== undefined);
-      return found;
+  remove(key: ArchiveKey, signal?: AbortSignal): Promise<void> {
+    return this.#run('removing', signal, async (options) => {
+      await this.#client.send(new DeleteObjectCommand(this.#place(key)), options);
     });
+  }
+
+  async *list(space: ProjectId, folder: ListedFolder, signal?: AbortSignal): AsyncGenerator<ArchiveKey, void> {
+    const prefix = `${this.#prefix}${space}/${folder}/`;
+    let token: string | undefined;
+    do {
+      const page = new ListObjectsV2Command({ Bucket: this.#bucket, Prefix: prefix, ContinuationToken: token });
+      const { Contents = [], NextContinuationToken } = await this.#run('listing', signal, (options) =>
+        this.#client.send(page, options),
+      );
+      for (const { Key = '' } of Contents) {
+        const key = parseArchiveKey(space, folder, Key.slice(prefix.length));
+        if (key !== undefined) yield key;
+      }
+      token = NextContinuationToken;
+    } while (token !== undefined);
   }
 
   close(): void {

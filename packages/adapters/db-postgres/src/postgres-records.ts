@@ -1,6 +1,7 @@
 /** The records port in PostgreSQL. Each method is one transaction; each compare-and-set is one `update … where`. */
 import {
   type ApprovalRecords,
+  type ArchiveRecords,
   type AuditRecords,
   type CallRecords,
   type ChainRecords,
@@ -51,6 +52,7 @@ import type { Database } from './database.ts';
 import { translated } from './errors.ts';
 import { newestFirst } from './pages.ts';
 import { PostgresApprovals, voidApprovals } from './postgres-approvals.ts';
+import { PostgresArchives } from './postgres-archives.ts';
 import { PostgresAudit, recordBegun } from './postgres-audit.ts';
 import { PostgresCalls } from './postgres-calls.ts';
 import { PostgresChain } from './postgres-chain.ts';
@@ -83,6 +85,7 @@ class PostgresRecords implements Records {
   readonly chain: ChainRecords;
   readonly notices: NoticeRecords;
   readonly secrets: SecretRecords;
+  readonly archives: ArchiveRecords;
   readonly #db: Kysely<Tables>;
   readonly #load: Database['load'];
 
@@ -101,6 +104,7 @@ class PostgresRecords implements Records {
     this.chain = new PostgresChain(db);
     this.notices = new PostgresNotices(db);
     this.secrets = new PostgresSecrets(db);
+    this.archives = new PostgresArchives(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {

@@ -1,5 +1,6 @@
 import {
   approvalsSuite,
+  archivesSuite,
   callsSuite,
   chainSuite,
   egressSuite,
@@ -39,7 +40,7 @@ const open = async () => {
   // Nobody but who owns the database can do this to the audit.
   await database.db.transaction().execute(async (tx) => {
     await sql`set local session_replication_role = 'replica'`.execute(tx);
-    await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress, egress_position, audit_chains, audit_links, approvals, webhooks, notices, secrets, secret_bindings`.execute(
+    await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress, egress_position, audit_chains, audit_links, approvals, webhooks, notices, secrets, secret_bindings, archive_collections`.execute(
       tx,
     );
   });
@@ -60,6 +61,7 @@ egressSuite('in PostgreSQL', open);
 approvalsSuite('in PostgreSQL', open);
 noticesSuite('in PostgreSQL', open);
 secretsSuite('in PostgreSQL', open);
+archivesSuite('in PostgreSQL', open);
 chainSuite('in PostgreSQL', open);
 
 describe('the audit in PostgreSQL', () => {

@@ -124,6 +124,12 @@ export interface OperationTable {
   timings: ColumnType<StartTimings | null, string | null | undefined, string | null>;
 }
 
+interface ArchiveCollectionTable {
+  project_id: string;
+  location: string;
+  asked_at: Date;
+}
+
 interface EgressTable {
   id: string;
   sandbox_id: string;
@@ -358,6 +364,7 @@ export interface Tables {
   notices: NoticeTable;
   secrets: SecretTable;
   secret_bindings: BindingTable;
+  archive_collections: ArchiveCollectionTable;
 }
 
 export type SandboxRow = Selectable<SandboxTable>;
@@ -797,6 +804,17 @@ export const MIGRATIONS: Record<string, Migration> = {
           add column expiry_action text check (expiry_action in ('pause', 'delete')),
           add check ((expires_at is null) = (expiry_action is null))`.execute(db);
       await sql`create index sandboxes_expiry on sandboxes (expires_at) where expires_at is not null`.execute(db);
+    },
+  },
+  '0024_archive_collections': {
+    async up(db) {
+      await sql`
+        create table archive_collections (
+          project_id text not null,
+          location text not null,
+          asked_at timestamptz(3) not null,
+          primary key (project_id, location)
+        )`.execute(db);
     },
   },
   /** No policy asked before. */

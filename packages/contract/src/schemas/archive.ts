@@ -1,7 +1,8 @@
 /** Archives: what a sandbox was, outside of any vault. */
 import { parseArchiveRef } from '@space/core';
 import { z } from 'zod';
-import { archiveLocation, env, metadata, name, snapshotId, snapshotReference, timestamp } from './fields.ts';
+import { PROBLEM_CODES } from '../problem-codes.ts';
+import { archiveLocation, env, metadata, name, sandboxId, snapshotId, snapshotReference, timestamp } from './fields.ts';
 import { idle } from './sandbox.ts';
 import { policyChoice } from './snapshot-policy.ts';
 
@@ -57,6 +58,31 @@ export const moveBody = z
     }),
   })
   .meta({ id: 'MoveSandbox' });
+
+export const archivesQuery = z.strictObject({
+  location,
+  sandbox: sandboxId.exactOptional().meta({ description: 'Only those of this sandbox, which may be deleted by now.' }),
+});
+
+export const archiveQuery = z.strictObject({ archive: archiveName, location });
+
+const listedArchive = z
+  .strictObject({
+    archive: archiveName,
+    sandboxId,
+    madeAt: timestamp.nullable().meta({ description: 'Null: it cannot be read.' }),
+    takenAt: timestamp.nullable().meta({ description: 'The instant that an import goes on from.' }),
+    points: byteCount.meta({ description: 'How many snapshots it holds.' }),
+    isMove: z.boolean().meta({ description: 'It was made by a move.' }),
+    fault: z.enum(PROBLEM_CODES).nullable().meta({
+      description: 'Why it cannot be imported, as far as its index tells. Its pieces are looked at by an import.',
+    }),
+  })
+  .meta({ id: 'ListedArchive' });
+
+export const archiveList = z
+  .strictObject({ archives: z.array(listedArchive).meta({ description: 'Newest first.' }) })
+  .meta({ id: 'ArchiveList' });
 
 /** What goes along with a sandbox that is moved, beside its points. */
 export const movedSettings = z.strictObject({

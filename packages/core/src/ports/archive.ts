@@ -5,6 +5,7 @@
  *     <space>/chunks/<2 digits>/<digest>        a piece of content, compressed, named by the digest of what it holds
  *     <space>/indexes/<sandboxId>/<digest>      what an archive consists of, named by the digest of its own bytes
  *     <space>/claims/<sandboxId>/<digest>       who has taken up the move that this archive is; made once, for ever
+ *     <space>/marks/<name>                      who uses the space now, so that nothing is collected meanwhile
  *
  * An object appears whole or not at all, and is durable when `put` returns. Nothing that is read is trusted: whoever reads
  * checks it against the digest that it was asked for. So the name of an index is enough to vouch for all that hangs on it. A
@@ -41,17 +42,36 @@ export function parseArchiveRef(text: string): ArchiveRef | undefined {
 
 export type ArchiveKey =
   | { readonly kind: 'chunk'; readonly space: ProjectId; readonly digest: Digest }
-  | ({ readonly kind: 'index' | 'claim' } & ArchiveRef);
+  | ({ readonly kind: 'index' | 'claim' } & ArchiveRef)
+  | { readonly kind: 'mark'; readonly space: ProjectId; readonly name: string };
 
 /** Where an object lies, in names that stand in no need of escaping anywhere. */
 export function archivePath(key: ArchiveKey): string {
   if (key.kind === 'index') return `${indexFolder(key.space, key.sandboxId)}/${key.digest}`;
+  if (key.kind === 'mark') return `${key.space}/marks/${key.name}`;
   if (key.kind === 'claim') return `${key.space}/claims/${key.sandboxId}/${key.digest}`;
   return `${key.space}/chunks/${key.digest.slice(0, 2)}/${key.digest}`;
 }
 
+/** What is listed. */
+export const LISTED_FOLDERS = ['chunks', 'indexes', 'marks'] as const;
+export type ListedFolder = (typeof LISTED_FOLDERS)[number];
+
+const MARK = /^[a-z0-9-]{1,64}$/;
+
+/** Of a path below a folder of a space; undefined: it is none of ours. */
+export function parseArchiveKey(space: ProjectId, folder: ListedFolder, path: string): ArchiveKey | undefined {
+  const [first = '', second = '', ...rest] = path.split('/');
+  if (folder === 'marks') return MARK.test(path) ? { kind: 'mark', space, name: path } : undefined;
+  const digest = parseDigest(second);
+  if (digest === undefined || rest.length > 0) return undefined;
+  if (folder === 'chunks') return first === digest.slice(0, 2) ? { kind: 'chunk', space, digest } : undefined;
+  const sandboxId = parseId('sandbox', first);
+  return sandboxId === undefined ? undefined : { kind: 'index', space, sandboxId, digest };
+}
+
 /** The folder of all indexes of a sandbox. */
-export function indexFolder(space: ProjectId, sandboxId: SandboxId): string {
+function indexFolder(space: ProjectId, sandboxId: SandboxId): string {
   return `${space}/indexes/${sandboxId}`;
 }
 
@@ -67,6 +87,8 @@ export interface Archive {
    */
   create(key: ArchiveKey, bytes: Uint8Array, signal?: AbortSignal): Promise<boolean>;
   has(key: ArchiveKey, signal?: AbortSignal): Promise<boolean>;
-  /** Of the archives of a sandbox, in no order. */
-  indexes(space: ProjectId, sandboxId: SandboxId, signal?: AbortSignal): Promise<readonly Digest[]>;
+  /** Idempotent. */
+  remove(key: ArchiveKey, signal?: AbortSignal): Promise<void>;
+  /** All that lies in a folder of a space, in no order; what was put before is among it. What else lies there is passed over. */
+  list(space: ProjectId, folder: ListedFolder, signal?: AbortSignal): AsyncIterable<ArchiveKey>;
 }

@@ -4,6 +4,7 @@
  * seen (`superseded`), checked again before every effect.
  */
 import type { Changed } from '../cadence.ts';
+import type { ErrorCode } from '../errors.ts';
 import type { LifeId, ProcessId, ProjectId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
 import type { Real } from '../lifecycle.ts';
 import type { MovedTo, SnapshotKind } from '../manifest.ts';
@@ -85,6 +86,15 @@ export interface NodePort extends NodeFiles {
    * that there is, or makes one. When it fails the sandbox is paused as before, or, where that is not certain, `moved`.
    */
   handOver(order: HandOverOrder, signal?: AbortSignal): Promise<HandedOver>;
+  /** The archives of a project in a place, newest first. Throws `archive_unavailable`; `bad_request` when there are too many. */
+  listArchives(space: ArchiveSpace, sandboxId: SandboxId | null): Promise<readonly ArchiveListing[]>;
+  /** Idempotent. What it alone holds is left to `collectArchives`. */
+  removeArchive(source: ArchiveSource): Promise<void>;
+  /**
+   * Removes what no archive of the project names any more, at a pace that others do not feel. Null: it is in use, by an export, an
+   * import or another collection; it is to be given again.
+   */
+  collectArchives(space: ArchiveSpace, signal?: AbortSignal): Promise<CollectedArchives | null>;
   /**
    * Takes up a move: brings its points, claims it in the archive for `claimant`, and records the sandbox as paused. Also the move by
    * which it left from here, which is undone thus. Given again it goes on. Throws `move_taken`, and as `importPoints`, with nothing
@@ -206,6 +216,31 @@ export interface ImportOrder extends Order, ArchiveSource {
   readonly generation: number;
   /** Every point as one of kind `disk`, whatever it holds. */
   readonly disksOnly: boolean;
+}
+
+export interface ArchiveSpace {
+  readonly location: string;
+  readonly projectId: ProjectId;
+}
+
+export interface ArchiveListing {
+  readonly archive: string;
+  readonly sandboxId: SandboxId;
+  /** ISO 8601; null: it cannot be read. */
+  readonly madeAt: string | null;
+  /** Of the point that an import goes on from. */
+  readonly takenAt: string | null;
+  readonly points: number;
+  readonly isMove: boolean;
+  /** Why it cannot be imported, as far as its index tells; null: nothing. */
+  readonly fault: ErrorCode | null;
+}
+
+/** Pieces. */
+export interface CollectedArchives {
+  readonly removed: number;
+  readonly kept: number;
+  readonly resisted: number;
 }
 
 /** What a move says of the sandbox beside its points. */
