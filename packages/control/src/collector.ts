@@ -153,7 +153,7 @@ export class Collector {
       const sandbox = await records.findSandbox(id);
       if (sandbox === null || sandbox.settled === 'deleted' || sandbox.operation !== null) return;
       this.#looks.set(id, { atMs: clock.monotonicMs(), updatedAt: sandbox.updatedAt });
-      const points = inOrder(await records.snapshotsOf(id));
+      const points = inOrder(await records.history.aging(id));
       const newest = points.at(-1);
       if (newest === undefined) return;
       const policy = await policyFor(records, sandbox);

@@ -6,7 +6,6 @@ import {
   gapLimitMs,
   newId,
   nextTime,
-  type SnapshotId,
   type StartedLife,
   type TakenPoint,
 } from '@space/core';
@@ -15,6 +14,7 @@ import { succeeded } from './conclude.ts';
 import type { Effect, Plan } from './driver.ts';
 import type { ControlPorts } from './ports.ts';
 import type { OperationCause, RecordedSandbox, RecordedSnapshot, SnapshotCause, StartTimings } from './records.ts';
+import { recoveryPoint } from './recovery.ts';
 import { findInTimeline, mortalPoints, newestInLine, type PastPoint, policyFor } from './timeline.ts';
 
 type Label = Pick<RecordedSnapshot, 'name' | 'note'>;
@@ -97,7 +97,13 @@ export class Effects {
       plan: async (seen) => {
         if (seen.settled === 'out_of_space') return { input: why };
         if (seen.settled === 'crashed') {
-          return { input: { ...why, from: await this.#recoveryPoint(seen), generation: seen.generation + 1 } };
+          return {
+            input: {
+              ...why,
+              from: (await recoveryPoint(this.#ports.records, seen))?.id ?? 'crashed',
+              generation: seen.generation + 1,
+            },
+          };
         }
         if (seen.head === null) throw new AppError('restore_failed', 'The point to resume from is not known.');
         return { input: { ...why, from: seen.head, generation: seen.generation } };
@@ -244,17 +250,6 @@ export class Effects {
     const { id: snapshotId, kind } = taking;
     const order = { ...orderOf(begun), snapshotId, kind, ...(budgetMs === undefined ? {} : { budgetMs }) };
     return completed(taking, await this.#ports.node.snapshot(order));
-  }
-
-  /**
-   * A point of another sandbox, from which this one was forked, holds none of what this one did since; and one of the disk
-   * holds less than the disk itself, which is still there.
-   */
-  async #recoveryPoint(seen: RecordedSandbox): Promise<SnapshotId | 'crashed'> {
-    const newest = await newestInLine(this.#ports.records, seen);
-    const point = newest === null ? null : await this.#ports.records.findSnapshot(newest);
-    const isBest = point?.sandboxId === seen.id && point.state === 'good' && point.kind === 'memory';
-    return isBest ? point.id : 'crashed';
   }
 
   async #headOf(begun: RecordedSandbox): Promise<RecordedSnapshot> {

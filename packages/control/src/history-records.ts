@@ -6,7 +6,7 @@
  * removed from its vault however often that has to be tried.
  */
 import type { ErrorCode, ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
-import type { Archiving, RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { AgingSnapshot, Archiving, RecordedSandbox, RecordedSnapshot } from './records.ts';
 
 export interface DoomedPoint {
   readonly id: SnapshotId;
@@ -31,6 +31,8 @@ export interface HistoryRecords {
   newest(sandboxId: SandboxId): Promise<RecordedSnapshot | null>;
   /** The newest good one of a generation: the next one follows it. */
   tip(sandboxId: SandboxId, generation: number): Promise<RecordedSnapshot | null>;
+  /** What retention asks of the points of a sandbox, oldest first, whatever their state; there may be ten thousand. */
+  aging(sandboxId: SandboxId): Promise<readonly AgingSnapshot[]>;
   /** The newest good one that was taken at or before a time on the clock. */
   newestAt(sandboxId: SandboxId, at: Date): Promise<RecordedSnapshot | null>;
 

@@ -1,6 +1,6 @@
 /** Which points of a sandbox stay whatever the ladder says, and whatever a vault is short of. */
 import type { AgingPoint, Hold, SnapshotId } from '@space/core';
-import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { AgingSnapshot, RecordedSandbox } from './records.ts';
 import type { Pins } from './timeline.ts';
 
 /** What sandboxes that do not run would go on from, whosever points those are. */
@@ -9,14 +9,14 @@ export function headsOf(all: readonly RecordedSandbox[]): ReadonlySet<SnapshotId
 }
 
 /** The points of a sandbox that were taken, oldest first. */
-export function inOrder(points: readonly RecordedSnapshot[]): readonly RecordedSnapshot[] {
+export function inOrder<T extends AgingSnapshot>(points: readonly T[]): readonly T[] {
   return points.filter(({ state }) => state !== 'taking').toSorted((a, b) => a.timeMs - b.timeMs);
 }
 
 /** `points` as `inOrder` gives them. */
 export function agingOf(
   sandbox: RecordedSandbox,
-  points: readonly RecordedSnapshot[],
+  points: readonly AgingSnapshot[],
   { heads, pins }: { readonly heads: ReadonlySet<SnapshotId>; readonly pins: Pins },
 ): readonly AgingPoint[] {
   const needed = new Set([...heads, ...neededBy(sandbox, points)]);
@@ -26,7 +26,7 @@ export function agingOf(
   });
 }
 
-function holdOf({ id, name, pinned }: RecordedSnapshot, needed: ReadonlySet<SnapshotId>, pins: Pins): Hold | null {
+function holdOf({ id, name, pinned }: AgingSnapshot, needed: ReadonlySet<SnapshotId>, pins: Pins): Hold | null {
   if (name !== null) return 'named';
   if (pinned) return 'pinned';
   if (needed.has(id)) return 'needed';
@@ -36,7 +36,7 @@ function holdOf({ id, name, pinned }: RecordedSnapshot, needed: ReadonlySet<Snap
 /** What a sandbox would go on from: where it is paused, and the tip of its line, should its VM end now. */
 function neededBy(
   { settled, head, generation }: RecordedSandbox,
-  points: readonly RecordedSnapshot[],
+  points: readonly AgingSnapshot[],
 ): readonly SnapshotId[] {
   const tip = points.findLast((point) => point.state === 'good' && point.generation === generation);
   return [settled === 'running' ? null : head, tip?.id ?? null].filter((id) => id !== null);

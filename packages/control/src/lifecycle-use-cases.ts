@@ -27,10 +27,11 @@ import type { GatedCaller } from './gated-caller.ts';
 import type { Network } from './network.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
+import { showSandbox } from './recovery.ts';
 import { findDoomedToo, findSandbox, findSnapshot } from './scope.ts';
 import { grantsOf, inheritedGrants } from './secret-use-cases.ts';
 import { findInTimeline, type PastPoint, type Pins, pinned } from './timeline.ts';
-import { viewSandbox, viewSandboxDetail, viewSnapshot } from './views.ts';
+import { viewSandbox, viewSnapshot } from './views.ts';
 
 const DEFAULT_TEMPLATE = 'base';
 
@@ -94,11 +95,13 @@ export class LifecycleUseCases {
 
   async listSandboxes({ projectId }: Caller, input: Input<'listSandboxes'>): Promise<SandboxList> {
     const { items, next } = await this.#ports.records.listSandboxes({ ...input, projectId });
-    return { sandboxes: items.map(viewSandbox), nextCursor: next };
+    const sandboxes = await Promise.all(items.map((one) => showSandbox(this.#ports.records, one)));
+    return { sandboxes, nextCursor: next };
   }
 
   async getSandbox(caller: GatedCaller, input: Input<'getSandbox'>): Promise<SandboxDetail> {
-    return viewSandboxDetail(await findDoomedToo(this.#ports.records, caller.projectId, input.id));
+    const found = await findDoomedToo(this.#ports.records, caller.projectId, input.id);
+    return { ...(await showSandbox(this.#ports.records, found)), env: found.env };
   }
 
   async updateSandbox(caller: GatedCaller, input: Input<'updateSandbox'>): Promise<Sandbox> {
@@ -119,7 +122,7 @@ export class LifecycleUseCases {
     const changed = await this.#driver.exclusively(id, () => this.#ports.records.updateSandbox(id, changes, at));
     if (changed === null) throw new AppError('not_found', `There is no sandbox "${input.id}".`);
     if (network !== undefined || secrets !== undefined) await this.#network.changed(id);
-    return viewSandbox(changed);
+    return showSandbox(this.#ports.records, changed);
   }
 
   async deleteSandbox(caller: GatedCaller, input: Input<'deleteSandbox'>): Promise<void> {

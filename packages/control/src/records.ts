@@ -216,6 +216,12 @@ export interface RecordedSnapshot {
   readonly changed: Changed | null;
 }
 
+/** As much of it as its retention depends on. */
+export type AgingSnapshot = Pick<
+  RecordedSnapshot,
+  'id' | 'name' | 'pinned' | 'cause' | 'kind' | 'timeMs' | 'generation' | 'state' | 'takenAt'
+>;
+
 /** As the node measured them; see `TakenPoint`. */
 export interface SnapshotTimings {
   readonly stoppedMs: number;

@@ -7,7 +7,8 @@ import { AppError, asAppError, type SnapshotId } from '@space/core';
 import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedOperation, RecordedSandbox } from './records.ts';
-import { viewSandbox, viewSnapshot } from './views.ts';
+import { showSandbox } from './recovery.ts';
+import { viewSnapshot } from './views.ts';
 
 type Retraced = Promise<{ readonly result: unknown } | undefined>;
 
@@ -95,7 +96,7 @@ export class Retracer {
   async #moved(operation: RecordedOperation | undefined): Retraced {
     if (operation?.outcome !== 'ok') return undefined;
     const sandbox = await this.#live(operation);
-    return sandbox === undefined ? undefined : { result: viewSandbox(sandbox) };
+    return sandbox === undefined ? undefined : { result: await showSandbox(this.#ports.records, sandbox) };
   }
 
   /** Copies whose making broke off are made now, from the same point. */
@@ -125,7 +126,7 @@ export class Retracer {
       return error.kind.retry === 'never' ? { error } : undefined;
     }
     const sandbox = await this.#live(create);
-    if (sandbox !== undefined) return { sandbox: viewSandbox(sandbox) };
+    if (sandbox !== undefined) return { sandbox: await showSandbox(this.#ports.records, sandbox) };
     const isDeleted = outcome !== 'interrupted' || (await this.#wasDeleted(create));
     if (isDeleted) return { error: new AppError('not_found', `${sandboxId} was made, and deleted since.`) };
     return undefined;
@@ -148,6 +149,11 @@ export class Retracer {
     if (sandbox === undefined) return undefined;
     const { takes } = operation.input;
     const kept = takes === undefined ? null : await this.#ports.records.findSnapshot(takes);
-    return { result: { sandbox: viewSandbox(sandbox), kept: kept?.state === 'good' ? viewSnapshot(kept) : null } };
+    return {
+      result: {
+        sandbox: await showSandbox(this.#ports.records, sandbox),
+        kept: kept?.state === 'good' ? viewSnapshot(kept) : null,
+      },
+    };
   }
 }

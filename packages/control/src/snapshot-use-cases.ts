@@ -94,7 +94,9 @@ export class SnapshotUseCases {
 
   async getCapabilities(_caller: Caller, _input: Input<'getCapabilities'>): Promise<Omit<Capabilities, 'previews'>> {
     const { node } = this.#machinery.ports;
-    const { runtime, accelerator, vmmVersion, jail, limits, memory, vaults, archives } = await node.capabilities();
+    const able = await node.capabilities();
+    const { runtime, accelerator, vmmVersion, jail, limits, memory, vaults, archives } = able;
+    const { budgetMib, takenMib, members, filling, hits, misses } = able.pool;
     const egress = await egressOf(this.#gateway);
     const withFork = { ...limits, forkCount: { min: 1, max: MAX_FORK_COUNT } };
     const limitsOfVmm = { inForce: [...jail.inForce], missing: [...jail.missing] };
@@ -106,6 +108,7 @@ export class SnapshotUseCases {
       limits: withFork,
       memory,
       vaults: [...vaults],
+      pool: { budgetMib, takenMib, members, filling, hits, misses },
       archives: [...archives],
       egress,
     };

@@ -10,7 +10,6 @@ import type {
   PlatformEvent,
   Project,
   Sandbox,
-  SandboxDetail,
   Schedule,
   Snapshot,
 } from '@space/contract';
@@ -22,17 +21,25 @@ import {
   type ErrorCode,
   type NetworkPolicy,
   type PolicyChoice,
+  type SnapshotId,
   statusOf,
 } from '@space/core';
 import type { RecordedApproval } from './approval-records.ts';
 import type { RecordedAudit } from './audit-records.ts';
 import type { RecordedEgress } from './egress-records.ts';
 import type { RecordedEvent } from './event-records.ts';
-import type { Outcome, PauseFailure, RecordedOperation, RecordedSandbox, RecordedSnapshot } from './records.ts';
+import type { Crash, Outcome, PauseFailure, RecordedOperation, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import type { RecordedRun, RecordedSchedule } from './schedule-records.ts';
 import type { RecordedApiKey, RecordedOrganisation, RecordedProject } from './tenant-records.ts';
 
-export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
+/** A point to go on from, and since when what was done is not in it. */
+interface Recovery {
+  readonly id: SnapshotId;
+  readonly since: Date;
+}
+
+/** `recovery`: what one that crashed goes on from; null: its disk. */
+export function viewSandbox(sandbox: RecordedSandbox, recovery: Recovery | null = null): Sandbox {
   const status = statusOf(sandbox);
   if (status === 'deleted') throw new AppError('not_found', `There is no sandbox "${sandbox.id}".`);
   const { id, name, template, size, generation, head, forkedFrom, metadata, crash } = sandbox;
@@ -55,19 +62,23 @@ export function viewSandbox(sandbox: RecordedSandbox): Sandbox {
     secrets: secrets.map(({ binding }) => binding),
     createdAt: sandbox.createdAt.toISOString(),
     updatedAt: sandbox.updatedAt.toISOString(),
-    crash: crash === null || status !== 'crashed' ? null : { detail: crash.detail, at: crash.at.toISOString() },
+    crash: crash === null || status !== 'crashed' ? null : viewCrash(crash, recovery),
     pauseFailure: pauseFailure === null ? null : viewPauseFailure(pauseFailure),
     moved: status === 'moved' ? moved : null,
     archiving: viewArchiving(archiving),
   };
 }
 
-function viewPauseFailure({ code, detail, attempts, since }: PauseFailure): Sandbox['pauseFailure'] {
-  return { code, detail, nextStep: ERRORS[code].nextStep, attempts, since: since.toISOString() };
+function viewCrash({ detail, at }: Crash, recovery: Recovery | null): Sandbox['crash'] {
+  const shown = { detail, at: at.toISOString() };
+  if (recovery === null) return { ...shown, resumesFrom: null, lost: null };
+  // A clock that was set back between the two would make it negative.
+  const seconds = Math.max(0, (at.getTime() - recovery.since.getTime()) / 1000);
+  return { ...shown, resumesFrom: recovery.id, lost: { from: recovery.since.toISOString(), to: shown.at, seconds } };
 }
 
-export function viewSandboxDetail(sandbox: RecordedSandbox): SandboxDetail {
-  return { ...viewSandbox(sandbox), env: sandbox.env };
+function viewPauseFailure({ code, detail, attempts, since }: PauseFailure): Sandbox['pauseFailure'] {
+  return { code, detail, nextStep: ERRORS[code].nextStep, attempts, since: since.toISOString() };
 }
 
 export function viewSnapshot(snapshot: RecordedSnapshot): Snapshot {

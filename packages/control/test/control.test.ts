@@ -194,6 +194,39 @@ describe('crash', () => {
     expect(await world.exec(id, 'read')).toBe('2');
   });
 
+  it('says from which point it goes on, and from when to when what was done is lost', async () => {
+    let point = '';
+    let takenAt = '';
+    const id = await crashed(async (sandbox) => {
+      ({ id: point, takenAt } = await world.snapshot(sandbox));
+      await world.count(sandbox, 5);
+    });
+    const { crash } = await world.get(id);
+    expect(crash).toMatchObject({ resumesFrom: point, lost: { from: takenAt, to: crash?.at } });
+    expect(crash?.lost?.seconds).toBe((Date.parse(crash?.at ?? '') - Date.parse(takenAt)) / 1000);
+    const { sandboxes } = await world.control.listSandboxes(world.caller(), { limit: 10 });
+    expect(sandboxes.find((one) => one.id === id)?.crash).toEqual(crash);
+    expect((await world.resume(id)).crash).toBe(null);
+  });
+
+  it('counts no pause and nothing that was rewound as lost', async () => {
+    let resumedAt = 0;
+    const paused = await crashed(async (sandbox) => {
+      await world.pause(sandbox);
+      await setTimeout(5);
+      resumedAt = Date.now();
+      await world.resume(sandbox);
+    });
+    const { crash } = await world.get(paused);
+    expect(Date.parse(crash?.lost?.from ?? '')).toBeGreaterThanOrEqual(resumedAt);
+    expect(crash?.resumesFrom).toBe((await world.get(paused)).head);
+  });
+
+  it('without a point with memory says that it boots from its disk', async () => {
+    const id = await crashed((sandbox) => world.count(sandbox));
+    expect((await world.get(id)).crash).toMatchObject({ resumesFrom: null, lost: null });
+  });
+
   it('goes on from its disk when it has no point of its own', async () => {
     const id = await crashed(async (sandbox) => {
       await world.count(sandbox, 2);

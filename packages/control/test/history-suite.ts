@@ -42,6 +42,9 @@ export function historySuite(name: string, open: () => Promise<Records>): void {
       expect(await history.tip(sandbox.id, 2)).toEqual(points[1]);
       expect(await history.tip(sandbox.id, 1)).toEqual(points[0]);
       expect(await history.tip(sandbox.id, 3)).toBeNull();
+      const aging = await history.aging(sandbox.id);
+      expect(aging.map(({ id }) => id)).toEqual(points.map(({ id }) => id));
+      for (const [at, point] of points.entries()) expect(point).toMatchObject({ ...aging[at] });
     });
 
     it('finds what was taken at or before a time on the clock', async () => {

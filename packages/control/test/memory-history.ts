@@ -32,6 +32,12 @@ export class MemoryHistory implements HistoryRecords {
     return this.#last(sandboxId, (one) => one.state === 'good' && one.generation === generation);
   }
 
+  async aging(sandboxId: SandboxId) {
+    await this.#whole.turn();
+    const own = [...this.#whole.snapshots.values()].filter((one) => one.sandboxId === sandboxId);
+    return own.toSorted((a, b) => a.timeMs - b.timeMs);
+  }
+
   async newestAt(sandboxId: SandboxId, at: Date) {
     await this.#whole.turn();
     const past = [...this.#whole.snapshots.values()].filter(

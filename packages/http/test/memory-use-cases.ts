@@ -409,6 +409,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       limits: { ...SIZE_LIMITS, forkCount: { min: 1, max: 20 } },
       memory: { totalMib: 1, promisedMib: 0 },
       vaults: [],
+      pool: { budgetMib: 0, takenMib: 0, members: 0, filling: 0, hits: 0, misses: 0 },
       archives: [],
       egress: { available: false, reason: 'there is nothing to leave', remedy: null },
     } as const satisfies object as unknown as Awaited<ReturnType<UseCases['getCapabilities']>>;

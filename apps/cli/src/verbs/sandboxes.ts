@@ -130,6 +130,17 @@ function networkText({ network: { preset, allow, deny } }: SandboxFields): strin
   return [preset, ...more].join(', ');
 }
 
+function crashLines({ detail, at, resumesFrom, lost }: NonNullable<SandboxFields['crash']>): [string, string][] {
+  const from = resumesFrom === null || lost === null;
+  const loss = from
+    ? 'what was in memory alone: it boots from its disk'
+    : `${Math.round(lost.seconds)} s, from ${lost.from} on: it goes on from ${resumesFrom}`;
+  return [
+    ['crash', `${detail} (${at})`],
+    ['lost', loss],
+  ];
+}
+
 function describe(fields: SandboxFields): string[] {
   const { crash, expiry, forkedFrom, idle, pauseFailure } = fields;
   const pauses = idle.pauseAfterMs === null ? 'never by itself' : `after ${idle.pauseAfterMs / 1000} s idle`;
@@ -137,7 +148,7 @@ function describe(fields: SandboxFields): string[] {
     ['id', fields.id],
     ['name', fields.name ?? '-'],
     ['status', fields.status],
-    ...(crash === null ? [] : [['crash', `${crash.detail} (${crash.at})`] as [string, string]]),
+    ...(crash === null ? [] : crashLines(crash)),
     ...(pauseFailure === null
       ? []
       : [

@@ -1,5 +1,6 @@
 /** History in PostgreSQL: which points there are, are doomed, and were not taken. */
 import {
+  type AgingSnapshot,
   type Archiving,
   type DoomedPoint,
   eventOfArchiving,
@@ -35,6 +36,19 @@ export class PostgresHistory implements HistoryRecords {
   tip(sandboxId: SandboxId, generation: number): Promise<RecordedSnapshot | null> {
     const line = this.#own(sandboxId).where('state', '=', 'good').where('generation', '=', generation);
     return this.#one(line.orderBy('time_ms', 'desc'));
+  }
+
+  aging(sandboxId: SandboxId): Promise<readonly AgingSnapshot[]> {
+    return translated(async () => {
+      const query = this.#db
+        .selectFrom('snapshots')
+        .select(['id', 'name', 'pinned', 'cause', 'kind', 'time_ms', 'generation', 'state', 'taken_at'])
+        .where('sandbox_id', '=', sandboxId);
+      const rows = await query.orderBy('time_ms').execute();
+      return rows.map(({ id, time_ms: timeMs, taken_at: takenAt, generation, ...rest }) => {
+        return { ...rest, id: id as SnapshotId, timeMs, takenAt, generation };
+      });
+    });
   }
 
   newestAt(sandboxId: SandboxId, at: Date): Promise<RecordedSnapshot | null> {

@@ -34,6 +34,13 @@ export const capabilities = z
     vaults: z.array(
       z.strictObject({ name: z.string(), totalBytes: bytes, availableBytes: bytes, encrypted: z.boolean() }),
     ),
+    pool: z
+      .strictObject({ budgetMib: bytes, takenMib: bytes, members: bytes, filling: bytes, hits: bytes, misses: bytes })
+      .meta({
+        description:
+          'microVMs that run already, for creates to take: the memory that they may take (0: there is no pool) and take, how many ' +
+          'are ready and being made, and how many creates found one or none since the node was started.',
+      }),
     archives: z.array(z.string()).meta({ description: 'Places that archives can go to and come from.' }),
     egress: z
       .strictObject({ available: z.boolean(), reason: z.string(), remedy: z.string().nullable() })

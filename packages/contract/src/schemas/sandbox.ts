@@ -139,7 +139,22 @@ const sandboxShape = {
     description: 'Secret bindings that it names; what they give is looked up for each request.',
   }),
   crash: z
-    .strictObject({ detail: z.string(), at: timestamp })
+    .strictObject({
+      detail: z.string(),
+      at: timestamp.meta({ description: 'When it ended, or was found to have.' }),
+      resumesFrom: snapshotId.nullable().meta({
+        description:
+          'The snapshot that a resume goes on from. Null: it boots from its disk as it was left, since there is no snapshot with ' +
+          'memory of this line: what was in memory alone is lost.',
+      }),
+      lost: z
+        .strictObject({ from: timestamp, to: timestamp, seconds: z.number().min(0) })
+        .nullable()
+        .meta({
+          description:
+            'What a resume does without, in memory and on disk: all that was done between these two. Null where it boots from its disk.',
+        }),
+    })
     .nullable()
     .meta({ description: 'How its microVM ended, while the status is `crashed`.' }),
   pauseFailure: z
