@@ -60,6 +60,7 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   setSecretBinding: { secret: 'a', hosts: ['*.example.com'], place: { in: 'header', name: 'X-Key' } },
 };
 const QUERIES: Readonly<Partial<Record<RouteName, object>>> = {
+  deleteArchive: { archive: `prj_0000000000000000/sbx_0000000000000000/${'0'.repeat(64)}` },
   readFile: { path: 'a' },
   writeFile: { path: 'a' },
   statFile: { path: 'a' },
