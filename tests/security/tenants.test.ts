@@ -31,6 +31,7 @@ const WITH_IDS = GATED.filter((name) => {
 
 /** What a valid request of the route says beside its path. Ids of others go in where `OTHERS` says. */
 const QUERIES: Readonly<Partial<Record<RouteName, string>>> = {
+  deleteArchive: `?archive=prj_0000000000000000/sbx_0000000000000000/${'0'.repeat(64)}`,
   readFile: '?path=a',
   writeFile: '?path=a',
   statFile: '?path=a',
