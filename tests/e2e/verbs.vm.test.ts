@@ -234,6 +234,32 @@ describe('snapshot, fork, rewind, pause, resume', () => {
     expect(stdout).not.toBe(own);
   });
 
+  it('hooks run after a resume and a fork, as who it is then; one that hangs or fails holds nothing up', async () => {
+    await using sandbox = await world.create();
+    const hook = (name: string, body: string) =>
+      `printf '#!/bin/sh\\n%s\\n' '${body}' > /etc/space/hooks.d/${name}; chmod +x /etc/space/hooks.d/${name}`;
+    const INSTALL = [
+      'mkdir -p /etc/space/hooks.d',
+      hook('10-fails', 'exit 3'),
+      hook('20-tells', 'echo "$SPACE_SANDBOX $SPACE_GENERATION $(hostname) $(id -u)" >> /told'),
+      hook('30-hangs', 'sleep 1000'),
+    ].join('; ');
+    expect((await sandbox.run(INSTALL, { user: 'root' })).exitCode).toBe(0);
+    const told = async (of: Sandbox) => (await of.run('cat /told')).stdout;
+    const lineOf = ({ id, fields }: Sandbox) => `${id} ${fields.generation} ${id.replace('_', '-')} 0\n`;
+    await sandbox.snapshot();
+    expect((await sandbox.run('test ! -e /told')).exitCode).toBe(0);
+    await sandbox.pause();
+    expect((await sandbox.run('echo woken')).stdout).toBe('woken\n');
+    await expect.poll(() => told(sandbox), { timeout: 20_000, interval: 200 }).toBe(lineOf(sandbox));
+    // Ten seconds, and all that it has started: then those of the next life come, in the copy too.
+    const hanging = async (of: Sandbox) => (await of.run('pgrep -c -x sleep')).stdout;
+    await expect.poll(() => hanging(sandbox), { timeout: 30_000, interval: 500 }).toBe('0\n');
+    const [child] = await sandbox.fork(1);
+    await using copy = child as Sandbox;
+    await expect.poll(() => told(copy), { timeout: 20_000, interval: 200 }).toBe(`${lineOf(sandbox)}${lineOf(copy)}`);
+  });
+
   it('commands start and end while snapshots are taken', async () => {
     await using sandbox = await world.create();
     let done = false;

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use crate::cgroup::Cgroups;
 use crate::errno::check;
 use crate::files::Files;
+use crate::hooks::Hooks;
 use crate::identity::Identity;
 use crate::link;
 use crate::log;
@@ -24,7 +25,7 @@ use crate::reaper::Reaper;
 use crate::server::Server;
 use crate::tunnels::Tunnels;
 
-pub const USAGE: &str = "usage: space-agent --listen DIR [--cgroup PATH] [--dry-identity] [--outgoing PORT --dns PORT]\n\n\
+pub const USAGE: &str = "usage: space-agent --listen DIR [--cgroup PATH] [--dry-identity] [--outgoing PORT --dns PORT] [--hooks DIR]\n\n\
     As PID 1 it takes no options. Otherwise it serves the link on DIR/control and DIR/traffic; a new connection takes\n\
     the place of the one before.\n  \
     --cgroup PATH    a cgroup v2 directory to make the tree of user processes in; without it there is no freeze,\n                   \
@@ -32,7 +33,8 @@ pub const USAGE: &str = "usage: space-agent --listen DIR [--cgroup PATH] [--dry-
     --dry-identity   leave clock, hostname and files of this machine as they are\n  \
     --outgoing PORT  take connections to this port of any loopback address, where they go in the contract; the addresses\n                   \
     of names are 127.18.0.0/15\n  \
-    --dns PORT       answer for names, at 127.0.0.1";
+    --dns PORT       answer for names, at 127.0.0.1\n  \
+    --hooks DIR      where hooks are; without it there are none";
 
 pub struct Options {
     directory: PathBuf,
@@ -40,12 +42,13 @@ pub struct Options {
     dry_identity: bool,
     outgoing: Option<u16>,
     dns: Option<u16>,
+    hooks: Option<PathBuf>,
 }
 
 impl Options {
     pub fn parse(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
         let (mut directory, mut cgroup, mut dry_identity) = (None, None, false);
-        let (mut outgoing, mut dns) = (None, None);
+        let (mut outgoing, mut dns, mut hooks) = (None, None, None);
         while let Some(argument) = arguments.next() {
             match argument.to_str()? {
                 "--listen" => directory = Some(arguments.next()?.into()),
@@ -53,10 +56,11 @@ impl Options {
                 "--dry-identity" => dry_identity = true,
                 "--outgoing" => outgoing = Some(arguments.next()?.to_str()?.parse().ok()?),
                 "--dns" => dns = Some(arguments.next()?.to_str()?.parse().ok()?),
+                "--hooks" => hooks = Some(arguments.next()?.into()),
                 _ => return None,
             }
         }
-        Some(Self { directory: directory?, cgroup, dry_identity, outgoing, dns })
+        Some(Self { directory: directory?, cgroup, dry_identity, outgoing, dns, hooks })
     }
 }
 
@@ -74,8 +78,9 @@ pub fn run(options: Options) -> io::Result<()> {
         outgoing.open(options.outgoing.map(any).as_slice(), options.dns.map(local).as_slice()).await;
         let tunnels = Tunnels::new(outgoing);
         let processes = Processes::new(cgroups.clone(), reaper, Anchors::open()?);
+        let hooks = Hooks::new(options.hooks.clone(), processes.clone());
         let server = Server::new(
-            Machine::new(cgroups, Identity::new(options.dry_identity), tunnels.clone(), processes.clone()),
+            Machine::new(cgroups, Identity::new(options.dry_identity), tunnels.clone(), hooks),
             processes,
             Files::new(),
             tunnels,

@@ -13,6 +13,7 @@ use crate::contract::{
     ThawRequest, machine_server,
 };
 use crate::errno;
+use crate::hooks::Hooks;
 use crate::identity::Identity;
 use crate::processes::Processes;
 use crate::tunnels::Tunnels;
@@ -25,11 +26,13 @@ pub struct Machine {
     identity: Arc<Identity>,
     tunnels: Tunnels,
     processes: Processes,
+    hooks: Hooks,
 }
 
 impl Machine {
-    pub fn new(cgroups: Option<Arc<Cgroups>>, identity: Identity, tunnels: Tunnels, processes: Processes) -> Self {
-        Self { cgroups, identity: Arc::new(identity), tunnels, processes }
+    pub fn new(cgroups: Option<Arc<Cgroups>>, identity: Identity, tunnels: Tunnels, hooks: Hooks) -> Self {
+        let processes = hooks.processes().clone();
+        Self { cgroups, identity: Arc::new(identity), tunnels, processes, hooks }
     }
 
     fn cgroups(&self) -> Result<&Cgroups, Status> {
@@ -75,13 +78,16 @@ impl machine_server::Machine for Machine {
         if request.get_ref().fresh {
             self.processes.forget_ended();
         }
-        self.identity.assume(request.get_ref()).map(Response::new)
+        let reply = self.identity.assume(request.get_ref())?;
+        self.hooks.due(request.get_ref());
+        Ok(Response::new(reply))
     }
 
     async fn thaw(&self, request: Request<ThawRequest>) -> Result<Response<ThawReply>, Status> {
         let cgroups = self.cgroups()?;
         self.identity.advance_clock(request.get_ref().wall_clock_ns)?;
         cgroups.thaw().map_err(|e| errno::status(&e, "thaw"))?;
+        self.hooks.begin();
         Ok(Response::new(ThawReply { processes: cgroups.count() }))
     }
 }

@@ -16,6 +16,7 @@ mod cgroup;
 mod descriptor;
 mod errno;
 mod files;
+mod hooks;
 mod identity;
 mod link;
 mod listen;

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::cgroup::Cgroups;
 use crate::files::Files;
+use crate::hooks::{self, Hooks};
 use crate::identity::Identity;
 use crate::link;
 use crate::log;
@@ -73,8 +74,9 @@ async fn serve(control: &Path, traffic: &Path) -> io::Result<()> {
     outgoing.open(&own(CONNECTIONS_PORT), &own(DNS_PORT)).await;
     let tunnels = Tunnels::new(outgoing);
     let processes = Processes::new(Some(cgroups.clone()), reaper, Anchors::open()?);
+    let hooks = Hooks::new(Some(hooks::FOLDER.into()), processes.clone());
     let server = Server::new(
-        Machine::new(Some(cgroups), Identity::new(false), tunnels.clone(), processes.clone()),
+        Machine::new(Some(cgroups), Identity::new(false), tunnels.clone(), hooks),
         processes,
         Files::new(),
         tunnels,
