@@ -13,6 +13,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
 
 const PLACE = { location: 'default' };
+/** What the process writes from now on. */
+const SAYS_NOW = 'rm -f /tmp/now; until [ -s /tmp/now ]; do sleep 0.1; done; cat /tmp/now';
 const chance = { bytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)) };
 
 let world: World;
@@ -34,7 +36,7 @@ open('/tmp/said', 'w').write(marker)
 while True:
     open('/tmp/now', 'w').write(marker); time.sleep(0.2)
 " >/dev/null 2>&1 &
-sleep 2`,
+until [ -s /tmp/said ]; do sleep 0.1; done`,
   );
   const said = (await sandbox.run('cat /tmp/said; rm /tmp/said')).stdout;
   const point = (await sandbox.snapshot()).id as SnapshotId;
@@ -69,7 +71,7 @@ sleep 2`,
   const arrival = { ...PLACE, archive: moved.archive, claimant: 'another installation' };
   const { head, generation } = await node.arrive({ ...itself, epoch: 1000, ...arrival });
   await node.start({ ...itself, epoch: 1001, from: head, generation, template: 'base', size });
-  expect(await run(itself.sandboxId, 'rm -f /tmp/now; sleep 1; cat /tmp/now')).toBe(said);
+  expect(await run(itself.sandboxId, SAYS_NOW)).toBe(said);
   expect(await run(itself.sandboxId, identity)).toBe(before);
   await node.destroy({ ...itself, epoch: 1002, points: moved.snapshots as SnapshotId[] });
 
@@ -80,7 +82,7 @@ sleep 2`,
   const order = { vault: DEFAULT_VAULT, sandboxId, epoch: 1, generation: 1 };
   await node.importPoints({ ...order, ...PLACE, archive, points, disksOnly: false });
   await node.start({ ...order, epoch: 2, from: points[1] as SnapshotId, template: 'base', size });
-  expect(await run(sandboxId, 'rm -f /tmp/now; sleep 1; cat /tmp/now')).toBe(said);
+  expect(await run(sandboxId, SAYS_NOW)).toBe(said);
   expect((await run(sandboxId, 'cat /etc/hostname')).trim()).toBe(sandboxId.replace('_', '-'));
   await node.destroy({ ...order, epoch: 3, points });
 });
