@@ -3,6 +3,7 @@
  * reach by HTTPS what the policy allows and are told why not what it does not.
  */
 import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -10,7 +11,19 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { approve, createKey, deny, listApprovals, listOrganisations, type Sandbox, setPrivateHosts } from '@space/sdk';
+import {
+  approve,
+  createKey,
+  deny,
+  listApprovals,
+  listOrganisations,
+  listSecretBindings,
+  listSecrets,
+  type Sandbox,
+  setPrivateHosts,
+  setSecret,
+  setSecretBinding,
+} from '@space/sdk';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
 
@@ -24,6 +37,8 @@ let upstream: Server;
 const asked = new Set<string>();
 /** What arrived at the host. */
 const arrived: string[] = [];
+/** Whom each request was of. */
+const arrivedFrom: string[] = [];
 let world: World;
 let sandbox: Sandbox;
 let url: string;
@@ -39,7 +54,9 @@ beforeAll(async () => {
   const [cert, key] = await Promise.all([readFile(join(folder, 'host.pem')), readFile(join(folder, 'host.key'))]);
   upstream = createServer({ cert, key }, (request, response) => {
     arrived.push(`${request.method} ${request.headers.host} ${request.url}`);
-    response.end(`${request.method} ${request.url}\n`);
+    const { authorization = 'nobody' } = request.headers;
+    arrivedFrom.push(authorization);
+    response.end(request.url === '/whoami' ? `${authorization}\n` : `${request.method} ${request.url}\n`);
   });
   await once(upstream.listen(0, '127.0.0.1'), 'listening');
   const { port } = upstream.address() as AddressInfo;
@@ -156,6 +173,49 @@ it('what left, and what was refused, is told by host, method and path, without t
   expect(records).toContainEqual({ method: 'GET', host: HOST, path: '/secret', outcome: 'refused' });
   expect(JSON.stringify(records)).not.toContain('hidden');
 });
+
+it('a secret that a sandbox uses is nowhere but in the request: in no memory, disk, snapshot, database, log or answer', async () => {
+  const value = `canary${randomBytes(20).toString('hex')}`;
+  await setSecret('canary', value, world.connection);
+  const port = Number(new URL(url).port);
+  const place = { in: 'bearer' } as const;
+  const binding = { secret: 'canary', hosts: [HOST], ports: [port], place, projects: 'all' as const, env: 'API_TOKEN' };
+  await setSecretBinding('canary', { ...binding, ...world.connection });
+  const network = { preset: 'none', allow: [{ host: HOST, ports: [port], access: 'read' }] } as const;
+  const user = await world.create({ network, secrets: ['canary'], idle: { pauseAfterMs: null } });
+  const placeholder = (await printed('printenv API_TOKEN', user)).trim();
+  const told = await printed(`curl -s -H "Authorization: Bearer $API_TOKEN" ${url}/whoami | tee told; sync`, user);
+  expect(arrivedFrom.at(-1), told).toBe(`Bearer ${value}`);
+  expect(told).not.toContain(value);
+  await printed('echo $API_TOKEN > kept; sync', user);
+  await user.snapshot();
+  const answers = [user.fields, await listSecrets(world.connection), await listSecretBindings(world.connection)];
+  await user.pause();
+  expect(JSON.stringify(answers)).not.toContain(value);
+  // What is searched holds what is in the guest: the search finds a placeholder there, in memory and on the disk.
+  expect((await filesWith([placeholder])).length).toBeGreaterThanOrEqual(2);
+  expect(await filesWith(formsOf(value))).toEqual([]);
+  await user.delete();
+});
+
+/** As it is, in base64 at each of the three places where it may begin, and in hexadecimal. */
+function formsOf(value: string): readonly string[] {
+  const whole = Buffer.from(value);
+  const inner = [0, 1, 2].map((skip) => whole.subarray(skip, skip + 3 * Math.floor((whole.length - skip) / 3)));
+  return [value, ...inner.map((bytes) => bytes.toString('base64')), whole.toString('hex')];
+}
+
+/** All that lies on the disk, the file behind the vault included, where it still has blocks of files that are gone. */
+async function filesWith(texts: readonly string[]): Promise<readonly string[]> {
+  const any = texts.flatMap((text) => ['-e', text]);
+  const found = run('grep', ['-rlasF', '--devices=skip', ...any, world.config.dataDir], { maxBuffer: 16 * 1024 * 1024 });
+  const { stdout } = await found.catch((thrown: { code?: number; stdout: string }) => {
+    // 1: nowhere. 2: files of the database went while it looked.
+    if (thrown.code !== 1 && thrown.code !== 2) throw thrown;
+    return thrown;
+  });
+  return stdout.split('\n').filter((line) => line !== '');
+}
 
 /** An authority of its own, and a certificate of the host by it. */
 async function makeCertificates(): Promise<void> {
