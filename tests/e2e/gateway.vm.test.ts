@@ -208,7 +208,9 @@ function formsOf(value: string): readonly string[] {
 /** All that lies on the disk, the file behind the vault included, where it still has blocks of files that are gone. */
 async function filesWith(texts: readonly string[]): Promise<readonly string[]> {
   const any = texts.flatMap((text) => ['-e', text]);
-  const found = run('grep', ['-rlasF', '--devices=skip', ...any, world.config.dataDir], { maxBuffer: 16 * 1024 * 1024 });
+  const found = run('grep', ['-rlasF', '--devices=skip', ...any, world.config.dataDir], {
+    maxBuffer: 16 * 1024 * 1024,
+  });
   const { stdout } = await found.catch((thrown: { code?: number; stdout: string }) => {
     // 1: nowhere. 2: files of the database went while it looked.
     if (thrown.code !== 1 && thrown.code !== 2) throw thrown;
