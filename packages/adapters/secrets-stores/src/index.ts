@@ -1,5 +1,6 @@
 /** Stores of secrets outside of the platform, as the operator configures them. All run in the gateway; none logs. */
 import { type SecretStore, unreachable } from '@space/core';
+import { type AwsOptions, awsStore } from './aws.ts';
 import { type HttpOptions, httpStore } from './http.ts';
 import { envStore, filesStore } from './machine.ts';
 import { type OAuth2Options, oauth2Store } from './oauth2.ts';
@@ -8,6 +9,7 @@ import { type VaultOptions, vaultStore } from './vault.ts';
 
 export type StoreConfig =
   | ({ readonly kind: 'vault' } & VaultOptions)
+  | ({ readonly kind: 'aws' } & AwsOptions)
   | ({ readonly kind: 'onepassword' } & OnePasswordOptions)
   | ({ readonly kind: 'http' } & HttpOptions)
   | ({ readonly kind: 'oauth2' } & OAuth2Options)
@@ -19,6 +21,8 @@ export function openStore(config: StoreConfig): SecretStore {
   switch (config.kind) {
     case 'vault':
       return vaultStore(config);
+    case 'aws':
+      return awsStore(config);
     case 'onepassword':
       return onePasswordStore(config);
     case 'http':

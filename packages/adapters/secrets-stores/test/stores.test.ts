@@ -134,6 +134,58 @@ it('any server gives all of an answer, or what JSON has at a field', async () =>
   expect(seen).toHaveLength(2);
 });
 
+describe('AWS Secrets Manager', () => {
+  const config = () => ({ kind: 'aws', region: 'eu-central-1', endpoint: url, credentialsFile: token() }) as const;
+  beforeEach(async () => {
+    const profile = ['[default]', 'aws_access_key_id = AKIDEXAMPLE', 'aws_secret_access_key = the-key', ''];
+    await writeFile(token(), profile.join('\n'));
+  });
+
+  it('gives a secret by its name, asked for as its client signs it, and a field of one that is JSON', async () => {
+    answer = () => ({ body: { Name: 'team/app', SecretString: '{"key":"value"}' } });
+    expect(await fetched(config(), 'team/app')).toEqual({ value: '{"key":"value"}', validMs: null });
+    expect(await fetched(config(), 'team/app', 'key')).toEqual({ value: 'value', validMs: null });
+    expect(seen[0]).toMatchObject({
+      asked: 'POST /',
+      headers: {
+        'x-amz-target': 'secretsmanager.GetSecretValue',
+        authorization: expect.stringMatching(
+          /^AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE\/\d{8}\/eu-central-1\/secretsmanager\//,
+        ),
+      },
+    });
+    expect(JSON.parse(seen[0]?.body ?? '')).toEqual({ SecretId: 'team/app' });
+  });
+
+  it('takes new credentials from their file', async () => {
+    answer = () => ({ body: { SecretString: 'value' } });
+    const store = openStore(config());
+    await store.fetch({ path: 'app', field: null }, signal);
+    await writeFile(token(), '[default]\naws_access_key_id = AKIDNEXT\naws_secret_access_key = the-next-key\n');
+    await store.fetch({ path: 'app', field: null }, signal);
+    expect(seen[1]?.headers.authorization).toContain('AKIDNEXT');
+  });
+
+  it('says what is wrong by its name alone', async () => {
+    answer = () => ({
+      status: 400,
+      body: { __type: 'ResourceNotFoundException', message: 'no secret of account 123456789012' },
+    });
+    await expect(fetched(config(), 'none')).rejects.toMatchObject({
+      code: 'secret_unavailable',
+      message: 'AWS Secrets Manager: ResourceNotFoundException.',
+    });
+    answer = () => ({ body: { SecretBinary: 'AAAA' } });
+    await expect(fetched(config(), 'binary')).rejects.toMatchObject({ code: 'secret_unavailable' });
+    answer = () => ({ body: { SecretString: 'plain' } });
+    await expect(fetched(config(), 'plain', 'key')).rejects.toMatchObject({ code: 'secret_unavailable' });
+  });
+
+  it('is asked in TLS, or on this machine only', () => {
+    expect(() => openStore({ kind: 'aws', region: 'x', endpoint: 'http://aws.example' })).toThrow(/clear text/);
+  });
+});
+
 describe('OAuth 2', () => {
   const oauth2 = (changes: object = {}) => ({
     oauth2: { clientId: 'me:x', clientSecret: new SecretValue('s/1'), refreshToken: null, scope: 'a b', ...changes },
