@@ -205,10 +205,13 @@ function formsOf(value: string): readonly string[] {
   return [value, ...inner.map((bytes) => bytes.toString('base64')), whole.toString('hex')];
 }
 
-/** All that lies on the disk, the file behind the vault included, where it still has blocks of files that are gone. */
+/**
+ * All that lies on the disk, the file behind the vault included, where it still has blocks of files that are gone. `-z`: memory
+ * that is zeros is no endless line.
+ */
 async function filesWith(texts: readonly string[]): Promise<readonly string[]> {
   const any = texts.flatMap((text) => ['-e', text]);
-  const found = run('grep', ['-rlasF', '--devices=skip', ...any, world.config.dataDir], {
+  const found = run('grep', ['-rlaszF', '--devices=skip', ...any, world.config.dataDir], {
     maxBuffer: 16 * 1024 * 1024,
   });
   const { stdout } = await found.catch((thrown: { code?: number; stdout: string }) => {
