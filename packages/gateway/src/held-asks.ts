@@ -68,7 +68,10 @@ export class HeldAskRoom {
     const all = [...this.#places];
     const own = all.filter(({ sandboxId }) => sandboxId === place.sandboxId).length;
     const ofOrganisation = all.filter(({ organisationId }) => organisationId === place.organisationId).length;
-    if (own >= MAX_HELD_OF_SANDBOX || ofOrganisation >= MAX_HELD_OF_ORGANISATION || all.length >= MAX_HELD) {
+    // Nobody may have more than is left for all others, so that whoever comes last finds a place.
+    const maxOwn = Math.min(MAX_HELD_OF_SANDBOX, MAX_HELD_OF_ORGANISATION - ofOrganisation);
+    const maxOfOrganisation = Math.min(MAX_HELD_OF_ORGANISATION, MAX_HELD - all.length);
+    if (own >= maxOwn || ofOrganisation >= maxOfOrganisation) {
       throw new AppError(
         'approval_pending',
         'Too many requests are held already, so that nobody was asked for this one.',

@@ -17,6 +17,8 @@ import type { Passage } from './passage.ts';
 
 /** Of one sandbox, until they are answered: what was read ahead is held as long as the host does not take it. */
 const MAX_LOOKED_INTO = 128;
+/** Of all sandboxes: 256 MiB. None may have more than is left for all others. */
+const MAX_LOOKED_INTO_AT_ONCE = 1_024;
 
 /** Throws `egress_refused` when no rules are loaded, `egress_failed` when the body breaks off, `unavailable` when it is too much. */
 export async function lookInto(passage: Passage, asked: AskedRequest): Promise<EgressRequest> {
@@ -37,19 +39,23 @@ async function readAhead(passage: Passage, { body, signal }: AskedRequest): Prom
 
 export class LookedInto {
   readonly #bySandbox = new Map<SandboxId, number>();
+  #count = 0;
 
   /** Until the signal aborts. Throws `unavailable` when there are too many. */
   add(sandboxId: SandboxId, signal: AbortSignal): void {
     const count = this.#bySandbox.get(sandboxId) ?? 0;
     if (signal.aborted) return;
-    if (count >= MAX_LOOKED_INTO) {
-      throw new AppError('unavailable', `More than ${MAX_LOOKED_INTO} requests that are looked into are under way.`);
+    const max = Math.min(MAX_LOOKED_INTO, MAX_LOOKED_INTO_AT_ONCE - this.#count);
+    if (count >= max) {
+      throw new AppError('unavailable', `More than ${max} requests of the sandbox that are looked into are under way.`);
     }
+    this.#count++;
     this.#bySandbox.set(sandboxId, count + 1);
     signal.addEventListener('abort', () => this.#leave(sandboxId), { once: true });
   }
 
   #leave(sandboxId: SandboxId): void {
+    this.#count--;
     const left = (this.#bySandbox.get(sandboxId) ?? 0) - 1;
     if (left > 0) this.#bySandbox.set(sandboxId, left);
     else this.#bySandbox.delete(sandboxId);

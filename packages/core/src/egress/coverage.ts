@@ -125,7 +125,8 @@ function folded(path: string): string {
 
 /**
  * Whether every server reads the path as it is written. One that has dots as segments, or encodes dots, slashes or control
- * characters (also as UTF-8 that is too long, or in no encoding at all), may lead elsewhere, so no rule for a path covers it.
+ * characters (also as UTF-8 that is longer than it has to be, or in no encoding at all), may lead elsewhere, so no rule for a
+ * path covers it.
  */
 function hasPlainPath(request: EgressRequest): boolean {
   const { path } = request;
@@ -133,7 +134,8 @@ function hasPlainPath(request: EgressRequest): boolean {
     !namesOf(request).some((name) => NAMES_ANOTHER_PATH.includes(name)) &&
     path.startsWith('/') &&
     !path.includes('//') &&
-    !/[\\;\p{Cc}\xc0\xc1]|%(2e|2f|5c|25|3b|[01][0-9a-f]|7f|c[01])|%(?![0-9a-f]{2})/iu.test(path) &&
+    !/[\\;\p{Cc}\xc0\xc1\xf5-\xff]|%(2e|2f|5c|25|3b|[01][0-9a-f]|7f|c[01]|f[5-9a-f])|%(?![0-9a-f]{2})/iu.test(path) &&
+    !/(%e0|\xe0)%[89]|(%f0|\xf0)%8/iu.test(path) &&
     !path.split('/').some((segment) => /^\.+(%.*)?$/.test(segment))
   );
 }
