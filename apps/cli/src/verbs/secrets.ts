@@ -82,7 +82,11 @@ export function bindings(cli: Cli) {
       .option('--port <port>', 'only there (default: 443; again for more)', ports)
       .option('--method <method>', 'only for this method (again for more)', again)
       .option('--path <path>', 'only for this path and what is below it (again for more)', again)
-      .option('--for <project>', 'a project whose sandboxes may use it, or "all" (again for more)', again)
+      .option(
+        '--for <project>',
+        'a project whose sandboxes may use it, or "all"; without it none may (again for more)',
+        again,
+      )
       .option('--env <variable>', 'the variable that shows its placeholder to commands')
       .action(
         cli.run(async ({ out, connection }, options, name) => {
@@ -95,6 +99,7 @@ export function bindings(cli: Cli) {
             projects: projects.includes('all') ? 'all' : projects,
             ...defined({ ports: port, methods, paths, env }),
           });
+          if (binding.projects.length === 0) out.warn('no project may use it yet: say --for PROJECT, or --for all');
           out.result(binding, () => binding.name);
         }),
       ),
