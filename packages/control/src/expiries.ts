@@ -4,25 +4,22 @@
  * the delete, so that a process that dies anywhere in between leaves one that is either still to be met or has been.
  */
 import { decideExpiry, type Expiry, type SandboxId } from '@space/core';
-import { Backoff } from './backoff.ts';
+import { Attempts } from './attempts.ts';
 import { NotDueError } from './effects.ts';
 import type { Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox } from './records.ts';
 import { MAX_DUE } from './set-wakes.ts';
-import { Slots } from './turns.ts';
 
 /** Each writes out the memory of a sandbox, or takes it down. */
 const PARALLEL = 2;
 
 export class Expiries {
   readonly #machinery: Machinery;
-  readonly #backoff: Backoff<SandboxId>;
-  readonly #slots = new Slots(PARALLEL);
-  readonly #underWay = new Map<SandboxId, Promise<void>>();
+  readonly #attempts: Attempts<SandboxId>;
 
   constructor(machinery: Machinery) {
     this.#machinery = machinery;
-    this.#backoff = new Backoff(machinery.ports.clock);
+    this.#attempts = new Attempts(machinery.ports.clock, PARALLEL);
   }
 
   /** What is begun here ends by itself; see `settled`. */
@@ -30,30 +27,30 @@ export class Expiries {
     const { records, clock } = this.#machinery.ports;
     const nowMs = clock.now();
     const due = await records.sandboxesToExpire(new Date(nowMs), MAX_DUE);
-    this.#backoff.retain(new Set(due.map(({ id }) => id)));
+    this.#attempts.retain(new Set(due.map(({ id }) => id)));
     for (const sandbox of due) {
       const { id, expiry } = sandbox;
-      if (expiry === null || this.#underWay.has(id)) continue;
+      if (expiry === null || this.#attempts.isUnderWay(id)) continue;
       const expiring = decideExpiry(sandbox, expiry, nowMs);
       if (expiring === 'met') await records.expiryMet(id, expiry.at);
-      if ((expiring === 'pause' || expiring === 'delete') && this.#backoff.mayTry(id)) this.#begin(id, expiring);
+      if ((expiring === 'pause' || expiring === 'delete') && this.#attempts.mayTry(id)) this.#begin(id, expiring);
     }
   }
 
-  async settled(): Promise<void> {
-    await Promise.all(this.#underWay.values());
+  settled(): Promise<void> {
+    return this.#attempts.settled();
   }
 
   #begin(id: SandboxId, action: Expiry['action']): void {
-    const attempt = this.#slots
-      .take(() => this.#end(id, action))
-      .catch((err: unknown) => {
-        if (err instanceof NotDueError) return;
-        this.#backoff.failed(id);
+    this.#attempts.begin(
+      id,
+      () => this.#end(id, action),
+      (err) => {
+        if (err instanceof NotDueError) return false;
         this.#machinery.ports.logger.warn({ sandboxId: id, err }, 'a sandbox could not be ended at its expiry');
-      })
-      .finally(() => this.#underWay.delete(id));
-    this.#underWay.set(id, attempt);
+        return true;
+      },
+    );
   }
 
   async #end(id: SandboxId, action: Expiry['action']): Promise<void> {

@@ -4,10 +4,9 @@
  * leaves a time that is either still to be met or has been.
  */
 import { asAppError, decideWaking, type SandboxId } from '@space/core';
-import { Backoff } from './backoff.ts';
+import { Attempts } from './attempts.ts';
 import type { Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox } from './records.ts';
-import { Slots } from './turns.ts';
 
 /** Each takes memory and a VMM's start. */
 const PARALLEL_WAKES = 4;
@@ -16,13 +15,11 @@ export const MAX_DUE = 1000;
 
 export class SetWakes {
   readonly #machinery: Machinery;
-  readonly #backoff: Backoff<SandboxId>;
-  readonly #slots = new Slots(PARALLEL_WAKES);
-  readonly #underWay = new Map<SandboxId, Promise<void>>();
+  readonly #attempts: Attempts<SandboxId>;
 
   constructor(machinery: Machinery) {
     this.#machinery = machinery;
-    this.#backoff = new Backoff(machinery.ports.clock);
+    this.#attempts = new Attempts(machinery.ports.clock, PARALLEL_WAKES);
   }
 
   /** What is begun here ends by itself; see `settled`. */
@@ -30,29 +27,29 @@ export class SetWakes {
     const { records, clock } = this.#machinery.ports;
     const nowMs = clock.now();
     const due = await records.sandboxesToWake(new Date(nowMs), MAX_DUE);
-    this.#backoff.retain(new Set(due.map(({ id }) => id)));
+    this.#attempts.retain(new Set(due.map(({ id }) => id)));
     for (const sandbox of due) {
       const { id, wakeAt } = sandbox;
-      if (wakeAt === null || this.#underWay.has(id)) continue;
+      if (wakeAt === null || this.#attempts.isUnderWay(id)) continue;
       const waking = decideWaking(sandbox, wakeAt.getTime(), nowMs);
       if (waking === 'met') await records.wakeMet(id, wakeAt);
-      if (waking === 'wake' && this.#backoff.mayTry(id)) this.#begin(sandbox, wakeAt);
+      if (waking === 'wake' && this.#attempts.mayTry(id)) this.#begin(sandbox, wakeAt);
     }
   }
 
-  async settled(): Promise<void> {
-    await Promise.all(this.#underWay.values());
+  settled(): Promise<void> {
+    return this.#attempts.settled();
   }
 
   #begin({ id }: RecordedSandbox, wakeAt: Date): void {
-    const attempt = this.#slots
-      .take(() => this.#wake(id, wakeAt))
-      .catch((err: unknown) => {
-        this.#backoff.failed(id);
+    this.#attempts.begin(
+      id,
+      () => this.#wake(id, wakeAt),
+      (err) => {
         this.#machinery.ports.logger.warn({ sandboxId: id, err }, 'a sandbox could not be woken at its time');
-      })
-      .finally(() => this.#underWay.delete(id));
-    this.#underWay.set(id, attempt);
+        return true;
+      },
+    );
   }
 
   async #wake(id: SandboxId, wakeAt: Date): Promise<void> {

@@ -10,7 +10,7 @@ import { lookInto } from './look-into.ts';
 import type { LoadedRules, Passage } from './passage.ts';
 import { refused } from './refusal.ts';
 import type { RequestBody } from './request-body.ts';
-import { checkPlacement, placeSecret } from './secrets/secret-stage.ts';
+import { placeSecret } from './secrets/secret-stage.ts';
 
 /** The name as it was sent, and the value. */
 export type Header = readonly [name: string, value: string];
@@ -68,8 +68,6 @@ export async function admit(passage: Passage, asked: AskedRequest): Promise<Admi
   asked.request = await lookInto(passage, asked);
   const decision = passage.judgeRequest(asked.request);
   if (!decision.allowed && !mustBeAsked(decision)) throw refused(decision);
-  // What will not leave is not asked for.
-  checkPlacement(passage, asked);
   const approved = mustBeAsked(decision) ? await askFirst(passage, asked, decision.rule) : null;
   const { approvalId = null, headers = asked.headers } = approved ?? {};
   const placed = await placeSecret(passage, { ...asked, headers });

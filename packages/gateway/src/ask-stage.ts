@@ -19,6 +19,7 @@ import type { HoldEnd } from './held-asks.ts';
 import type { Passage } from './passage.ts';
 import { refused, refusedSecret } from './refusal.ts';
 import { PLACEHOLDER_IN_BODY } from './secrets/placeholder-screen.ts';
+import { checkPlacement } from './secrets/secret-stage.ts';
 
 const MAX_BODY_BYTES = 1024 * 1024;
 /** Longer than any ticket is. */
@@ -33,6 +34,8 @@ export interface Approved {
 export async function askFirst(passage: Passage, asked: AskedRequest, rule: string): Promise<Approved> {
   const { sandboxId, lifeId } = passage.connection;
   const { asks, rules } = passage;
+  // What will not leave is not asked for.
+  checkPlacement(passage, asked);
   const leave = asks.take({ sandboxId, organisationId: rules.organisationId });
   try {
     const request = await readWhole(passage, asked, rule);
@@ -63,7 +66,6 @@ async function readWhole(passage: Passage, asked: AskedRequest, rule: string): P
       facts: { rule },
     });
   }
-  // What will not leave is not asked for.
   if (hasPlaceholder(bytes.toString('latin1'))) throw refusedSecret(PLACEHOLDER_IN_BODY);
   const { secure, url, headers } = asked;
   return { secure, ...passage.target, method: asked.request.method, url, headers, body: bytes };

@@ -4,11 +4,11 @@
  */
 import 'reflect-metadata';
 import { webcrypto } from 'node:crypto';
-import { mkdir, open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import * as x509 from '@peculiar/x509';
 import { isAddress, type OrganisationId } from '@space/core';
+import { findOwn, keepOwn } from './own-files.ts';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -72,28 +72,10 @@ export class Authorities {
 
   async #open(organisationId: OrganisationId): Promise<Authority> {
     const path = join(this.#folder, `${organisationId}.pem`);
-    const kept = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return null;
-      throw error;
-    });
+    const kept = (await findOwn(path))?.toString() ?? null;
     const pem = kept ?? (await makeAuthority(organisationId));
-    if (kept === null) await this.#keep(path, pem);
+    if (kept === null) await keepOwn(path, pem);
     return authorityFrom(pem);
-  }
-
-  /** Whole or not there: a key that was shown to guests must not be lost to a crash. */
-  async #keep(path: string, pem: string): Promise<void> {
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    const file = await open(`${path}.new`, 'w', 0o600);
-    try {
-      await file.writeFile(pem);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(`${path}.new`, path);
-    const folder = await open(this.#folder);
-    await folder.sync().finally(() => folder.close());
   }
 }
 

@@ -10,32 +10,27 @@
  */
 import type { Duplex } from 'node:stream';
 import { type SecureContext, TLSSocket } from 'node:tls';
-import { type AddressClass, type AppError, asAppError, normaliseHost } from '@space/core';
+import { type AppError, asAppError, normaliseHost } from '@space/core';
 import type { Authorities } from './authorities.ts';
-import { dial, secure } from './dial.ts';
+import { secure } from './dial.ts';
 import type { Http1Front, Way } from './http1.ts';
 import { serveHttp2 } from './http2.ts';
 import type { Passage } from './passage.ts';
 import { pump } from './pump.ts';
+import { type ReachTools, reach } from './reach.ts';
 import { mismatch, refused } from './refusal.ts';
-import { type Resolve, resolveTarget } from './resolver.ts';
 import { screenOfBytes } from './secrets/placeholder-screen.ts';
 import { type ClientHello, type FirstBytes, sniff } from './sniff.ts';
-import { classesBehindProxy, dialThrough, type UpstreamProxy } from './upstream-proxy.ts';
 
 /** After so long without a byte it may be that the server is to speak first. */
 const SPEAKS_FIRST_MS = 300;
 const FIRST_BYTES_WITHIN_MS = 30_000;
 const HANDSHAKE_WITHIN_MS = 30_000;
 
-export interface CarryTools {
+export interface CarryTools extends ReachTools {
   readonly authorities: Authorities;
   readonly http1: Http1Front;
-  readonly resolve: Resolve;
-  readonly classify: (address: string) => AddressClass;
   readonly trusted: SecureContext;
-  /** That all leaves by; null: nothing does. */
-  readonly proxy: UpstreamProxy | null;
 }
 
 /** Throws `egress_refused` or `egress_failed` when the guest was told nothing: its connection is for the caller to reset. */
@@ -242,14 +237,8 @@ class Carrier {
     const decision = this.#passage.judgeTarget();
     if (!decision.allowed) throw refused(decision);
     const { rules, target, signal } = this.#passage;
-    const { proxy } = this.#tools;
-    if (proxy !== null) {
-      this.#passage.judgeAddresses(classesBehindProxy(proxy, target, this.#tools.classify));
-      return dialThrough(proxy, target, signal);
-    }
-    const addresses = await resolveTarget(this.#tools.resolve, rules, target);
-    this.#passage.judgeAddresses(addresses.map(this.#tools.classify));
-    return dial(target, addresses, signal);
+    const judge = this.#passage.judgeAddresses.bind(this.#passage);
+    return reach({ rules, target, judge, signal }, this.#tools);
   }
 
   /** Written down, since nobody else does. */

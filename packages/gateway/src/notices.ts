@@ -5,7 +5,6 @@
  * Webhooks are, by a key that is made from one that never leaves the gateway's own folder.
  */
 import { createHmac, randomBytes } from 'node:crypto';
-import { mkdir, open, readFile } from 'node:fs/promises';
 import { type ClientRequest, request } from 'node:http';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
@@ -20,20 +19,17 @@ import {
   normaliseHost,
   type OrganisationId,
 } from '@space/core';
-import { dial, secure } from './dial.ts';
+import { secure } from './dial.ts';
+import { findOwn, keepOwn } from './own-files.ts';
+import { type ReachTools, reach } from './reach.ts';
 import { refused } from './refusal.ts';
-import { type Resolve, resolveTarget } from './resolver.ts';
-import { classesBehindProxy, dialThrough, type UpstreamProxy } from './upstream-proxy.ts';
 
 const ANSWER_WITHIN_MS = 10_000;
 const KEY_BYTES = 32;
 const KEY_FILE = 'notices.key';
 
-export interface NoticeTools {
-  readonly resolve: Resolve;
-  readonly classify: (address: string) => AddressClass;
+export interface NoticeTools extends ReachTools {
   readonly trusted: SecureContext;
-  readonly proxy: UpstreamProxy | null;
 }
 
 export class Notices {
@@ -50,19 +46,21 @@ export class Notices {
   }
 
   /** Throws `egress_refused` and `egress_failed`. */
-  async send(notice: Notice, { resolve, classify, trusted, proxy }: NoticeTools): Promise<void> {
+  async send(notice: Notice, tools: NoticeTools): Promise<void> {
     const { organisationId, url, id, body, privateHosts } = notice;
     const signal = AbortSignal.timeout(ANSWER_WITHIN_MS);
     const { target, isSecure, path, authority } = targetOf(url);
     const rules = { policy: NO_CONSTRAINTS, constraints: { ...NO_CONSTRAINTS, privateHosts } };
-    const addresses = proxy === null ? await resolveTarget(resolve, rules, target) : [];
-    const known = proxy === null ? addresses.map(classify) : classesBehindProxy(proxy, target, classify);
-    for (const is of known) {
-      const decision = decideAddress(rules, target, is);
-      if (!decision.allowed) throw refused(decision);
-    }
-    const plain = await (proxy === null ? dial(target, addresses, signal) : dialThrough(proxy, target, signal));
-    const socket: Duplex = isSecure ? await secure(plain, target, { trusted, protocols: ['http/1.1'], signal }) : plain;
+    const judge = (classes: readonly AddressClass[]): void => {
+      for (const is of classes) {
+        const decision = decideAddress(rules, target, is);
+        if (!decision.allowed) throw refused(decision);
+      }
+    };
+    const plain = await reach({ rules, target, judge, signal }, tools);
+    const socket: Duplex = isSecure
+      ? await secure(plain, target, { trusted: tools.trusted, protocols: ['http/1.1'], signal })
+      : plain;
     const at = `${Math.floor(Date.now() / 1000)}`;
     const signature = createHmac('sha256', await this.#keyOf(organisationId, url)).update(`${id}.${at}.${body}`);
     try {
@@ -135,19 +133,9 @@ function targetOf(text: string): NoticeTarget {
 
 async function readOrMakeKey(folder: string): Promise<Buffer> {
   const path = join(folder, KEY_FILE);
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  try {
-    const file = await open(path, 'wx', 0o600);
-    try {
-      await file.writeFile(randomBytes(KEY_BYTES));
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-  } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code !== 'EEXIST') throw thrown;
-  }
-  const key = await readFile(path);
+  const kept = await findOwn(path);
+  const key = kept ?? randomBytes(KEY_BYTES);
+  if (kept === null) await keepOwn(path, key);
   if (key.length !== KEY_BYTES) throw new Error(`${path} is not a key`);
   return key;
 }

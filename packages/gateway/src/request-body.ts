@@ -4,6 +4,7 @@
  */
 import { Readable, type Transform } from 'node:stream';
 import { AppError } from '@space/core';
+import { until } from './until.ts';
 
 const AHEAD_WITHIN_MS = 60_000;
 
@@ -42,12 +43,9 @@ export class RequestBody {
       this.#iterator = this.#source.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
     }
     const late = AbortSignal.timeout(AHEAD_WITHIN_MS);
-    const isLate = new Promise<never>((_resolve, reject) => {
-      late.addEventListener('abort', () => reject(broken('The body of the request did not come in time.')));
-    });
-    isLate.catch(() => undefined);
     while (!this.#isWhole && this.#aheadBytes <= limit) {
-      const next = await Promise.race([this.#iterator.next(), isLate]).catch((cause: unknown) => {
+      const next = await until(late, this.#iterator.next()).catch((cause: unknown) => {
+        if (late.aborted) throw broken('The body of the request did not come in time.');
         throw cause instanceof AppError ? cause : broken('The body of the request broke off.', cause);
       });
       if (next.done) this.#isWhole = true;

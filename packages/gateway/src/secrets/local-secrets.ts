@@ -3,9 +3,9 @@
  * nothing. It is written anew as a whole with each change, and is there whole or as it was.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { mkdir, open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, MAX_SECRETS, type OrganisationId, type SecretName, SecretValue } from '@space/core';
+import { findOwn, keepOwn } from '../own-files.ts';
 import { newSealingKey, openSealed, type SealingKey, sealingKeyFrom } from './sealing.ts';
 
 const CIPHER = 'aes-256-gcm';
@@ -64,7 +64,7 @@ export class LocalSecrets {
     const done = this.#turn.then(async () => {
       const opened = await this.#open();
       const kept = { ...opened.kept, values: change(opened.kept.values) };
-      await this.#write('secrets', encrypt(kept, opened.key));
+      await keepOwn(this.#path('secrets'), encrypt(kept, opened.key));
       opened.kept = kept;
     });
     this.#turn = done.catch(() => undefined);
@@ -80,36 +80,18 @@ export class LocalSecrets {
   }
 
   async #read() {
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    const [knownKey, file] = await Promise.all([this.#find('secrets.key'), this.#find('secrets')]);
+    const [knownKey, file] = await Promise.all([findOwn(this.#path('secrets.key')), findOwn(this.#path('secrets'))]);
     if (knownKey === null && file !== null) throw new Error('the key of the kept secrets is gone');
     const key = knownKey ?? randomBytes(32);
-    if (knownKey === null) await this.#write('secrets.key', key);
+    if (knownKey === null) await keepOwn(this.#path('secrets.key'), key);
     const kept: Kept =
       file === null ? { sealingKey: (await newSealingKey()).toString('base64'), values: {} } : decrypt(file, key);
-    if (file === null) await this.#write('secrets', encrypt(kept, key));
+    if (file === null) await keepOwn(this.#path('secrets'), encrypt(kept, key));
     return { key, kept, sealing: await sealingKeyFrom(Buffer.from(kept.sealingKey, 'base64')) };
   }
 
-  #find(name: string): Promise<Buffer | null> {
-    return readFile(join(this.#folder, name)).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return null;
-      throw error;
-    });
-  }
-
-  async #write(name: string, bytes: Buffer): Promise<void> {
-    const path = join(this.#folder, name);
-    const file = await open(`${path}.new`, 'w', 0o600);
-    try {
-      await file.writeFile(bytes);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(`${path}.new`, path);
-    const folder = await open(this.#folder);
-    await folder.sync().finally(() => folder.close());
+  #path(name: string): string {
+    return join(this.#folder, name);
   }
 }
 

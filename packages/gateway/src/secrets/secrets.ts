@@ -11,6 +11,7 @@ import {
   type SecretStore,
   type SecretValue,
 } from '@space/core';
+import { until } from '../until.ts';
 import type { LocalSecrets } from './local-secrets.ts';
 
 const KEPT_MS = 60_000;
@@ -148,14 +149,4 @@ function isBelow(prefix: string, path: string): boolean {
 
 function keyOf(organisationId: OrganisationId, { name, version, source }: NamedSecret): string {
   return `${organisationId} ${JSON.stringify([name, version, source])}`;
-}
-
-/** Who no longer waits gives nobody's fetch up. */
-async function until<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  let stop: () => void = () => undefined;
-  const stopped = new Promise<never>((_resolve, reject) => {
-    stop = () => reject(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
-  });
-  return Promise.race([work, stopped]).finally(() => signal.removeEventListener('abort', stop));
 }
