@@ -1,5 +1,5 @@
 /** network, egress: what a sandbox may reach, and what it did. */
-import { InvalidArgumentError } from '@commander-js/extra-typings';
+import { type Command, InvalidArgumentError, type OptionValues } from '@commander-js/extra-typings';
 import {
   type AskRule,
   type EgressRecord,
@@ -36,7 +36,7 @@ export interface NetworkOptions {
   readonly denyTools?: Denial[] | undefined;
 }
 
-export const NETWORK_HELP = {
+const NETWORK_HELP = {
   network: ['--network <preset>', 'what it may reach: none, packages or internet', presetOf],
   allow: [`--allow <${RULE_HELP}>`, 'also read there, by HTTP (port 443; again for more)', reads],
   allowWrite: [`--allow-write <${RULE_HELP}>`, 'also read and write there, by HTTP', writes],
@@ -74,9 +74,9 @@ export function networkOf(options: NetworkOptions): NetworkChoice | undefined {
   return { preset: network ?? 'packages', allow: rules, ask, deny };
 }
 
-export function network(cli: Cli) {
-  return verb('network', 'show what a sandbox may reach; with options, replace all of it')
-    .argument('<sandbox>')
+/** The same verb, with all of them. */
+export function withNetwork<Args extends unknown[], Options extends OptionValues>(command: Command<Args, Options>) {
+  return command
     .option(...NETWORK_HELP.network)
     .option(...NETWORK_HELP.allow)
     .option(...NETWORK_HELP.allowWrite)
@@ -90,7 +90,12 @@ export function network(cli: Cli) {
     .option(...NETWORK_HELP.askWrite)
     .option(...NETWORK_HELP.askTools)
     .option(...NETWORK_HELP.deny)
-    .option(...NETWORK_HELP.denyTools)
+    .option(...NETWORK_HELP.denyTools);
+}
+
+export function network(cli: Cli) {
+  return withNetwork(verb('network', 'show what a sandbox may reach; with options, replace all of it'))
+    .argument('<sandbox>')
     .action(
       cli.run(async (context, options, reference) => {
         const sandbox = await resolveSandbox(reference, context);

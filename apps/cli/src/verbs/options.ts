@@ -3,11 +3,11 @@ import { InvalidArgumentError } from '@commander-js/extra-typings';
 import type { CreateOptions, ExpiryChoice, IdlePolicy } from '@space/sdk';
 import { duration, keyValue, verb, wholeNumber } from '../cli.ts';
 import { usage } from '../errors.ts';
-import { NETWORK_HELP, type NetworkOptions, networkOf } from './network.ts';
+import { type NetworkOptions, networkOf, withNetwork } from './network.ts';
 
 /** `create` and `run`. */
 export function creating(name: string, summary: string) {
-  return verb(name, summary)
+  const command = verb(name, summary)
     .option('-n, --name <name>', 'its name: a-z, 0-9 and dash, starting with a letter')
     .option('-t, --template <template>', 'template to create it from (default: base)')
     .option('-s, --snapshot <snapshot>', 'named snapshot to create it from')
@@ -22,21 +22,8 @@ export function creating(name: string, summary: string) {
       duration,
     )
     .option('--expire-by-delete', 'deleted at its expiry, and not paused')
-    .option('--secret <binding>', 'a secret binding that it may use (again for more)', again)
-    .option(...NETWORK_HELP.network)
-    .option(...NETWORK_HELP.allow)
-    .option(...NETWORK_HELP.allowWrite)
-    .option(...NETWORK_HELP.allowTls)
-    .option(...NETWORK_HELP.allowTcp)
-    .option(...NETWORK_HELP.allowGit)
-    .option(...NETWORK_HELP.allowGraphql)
-    .option(...NETWORK_HELP.allowMcp)
-    .option(...NETWORK_HELP.allowJsonRpc)
-    .option(...NETWORK_HELP.ask)
-    .option(...NETWORK_HELP.askWrite)
-    .option(...NETWORK_HELP.askTools)
-    .option(...NETWORK_HELP.deny)
-    .option(...NETWORK_HELP.denyTools);
+    .option('--secret <binding>', 'a secret binding that it may use (again for more)', again);
+  return withNetwork(command);
 }
 
 export interface CreatingOptions extends NetworkOptions {
