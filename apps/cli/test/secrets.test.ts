@@ -23,3 +23,18 @@ it('a secret is set from standard input and bound, and says so when no project m
   expect(listed).toMatch(/token[\s\S]*github[\s\S]*any api\.github\.com/);
   expect(listed).not.toContain(VALUE);
 });
+
+it('a sandbox that is moved says which bindings it goes without, and how it gets them', async () => {
+  await bind('--for', 'all');
+  const { id } = await world.json('create', '--name', 'mover', '--secret', 'github');
+  const archive = (await world.ok('move', 'mover')).trim();
+  await world.ok('bindings', 'rm', 'github');
+  const { stderr } = await world.run(['import', '--move', archive]);
+  expect(stderr).toContain(`not granted here, and goes without: github.`);
+  expect(stderr).toContain(`space bindings use ${id} github`);
+  expect((await world.run(['bindings', 'use', id, 'github'])).stderr).toContain('secret_not_granted');
+  await bind('--for', 'all');
+  expect((await world.ok('bindings', 'use', id, 'github')).trim()).toBe('github');
+  expect(await world.json('get', id)).toMatchObject({ secrets: ['github'], missingSecrets: [] });
+  expect(await world.json('bindings', 'use', id)).toMatchObject({ secrets: [] });
+});

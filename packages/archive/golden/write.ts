@@ -11,7 +11,7 @@ import { makeWorld } from '../test/world.ts';
 const pattern = (length: number, seed: number) =>
   Buffer.from(Array.from({ length }, (_, at) => ((at >> 6) * seed) & 0xff));
 
-const folder = join(import.meta.dirname, 'format-1');
+const folder = join(import.meta.dirname, 'format-2');
 await using world = await makeWorld();
 const lifeId = await world.boot(pattern(600_000, 3));
 await world.write(lifeId, 'memory', 0, pattern(300_000, 5));
@@ -20,7 +20,17 @@ await world.write(lifeId, 'memory', 5000, pattern(4096, 7));
 const second = await world.point(lifeId, { parent: first, state: 'another device state' });
 await world.write(lifeId, 'disk', 2 ** 20, pattern(4096, 11));
 const third = await world.point(lifeId, { parent: second, state: null });
-const { ref } = await world.export([first, second, third]);
+const move = {
+  number: 2,
+  generation: 3,
+  nonce: '0123456789abcdef0123456789abcdef',
+  settings: { name: 'one' },
+  secrets: [
+    { binding: 'api', placeholder: 'space-secret-0123456789abcdefghjk', env: 'API_TOKEN' },
+    { binding: 'hidden', placeholder: 'space-secret-zyxwvtsrqpnmkjhgfedc', env: null },
+  ],
+};
+const { ref } = await world.export([first, second, third], null, { move });
 const points = [];
 for (const point of [first, second, third]) {
   const disk = await world.diskOf(world.from, point);
@@ -31,4 +41,7 @@ for (const [path, bytes] of world.archive.objects) {
   mkdirSync(dirname(join(folder, path)), { recursive: true });
   writeFileSync(join(folder, path), bytes);
 }
-writeFileSync(join(folder, 'meaning.json'), `${JSON.stringify({ archive: formatArchiveRef(ref), points }, null, 2)}\n`);
+writeFileSync(
+  join(folder, 'meaning.json'),
+  `${JSON.stringify({ archive: formatArchiveRef(ref), move, points }, null, 2)}\n`,
+);

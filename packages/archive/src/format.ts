@@ -4,19 +4,24 @@ import {
   checkSize,
   type Digest,
   idSchema,
+  isPlaceholder,
   issuesOf,
+  MAX_BINDINGS_OF_SANDBOX,
   type MoveFacts,
   manifestSchema,
   type PointManifest,
   parseDigest,
   type SandboxId,
+  type SecretGrant,
   type SizeLimits,
   type SnapshotId,
 } from '@space/core';
 import { z } from 'zod';
 import { MAX_DEVICE_STATE_BYTES, PIECE_BYTES, partsOf } from './pieces.ts';
 
-const ARCHIVE_FORMAT = 1;
+/** Format 2 is that of a move whose sandbox names secret bindings; all else is written as format 1, which earlier versions read too. */
+const FORMATS = [1, 2] as const;
+type Format = (typeof FORMATS)[number];
 const KIND = 'space archive';
 /** Above what a timeline keeps; an index of so many points has some 3 MB. */
 export const MAX_POINTS = 1000;
@@ -39,7 +44,7 @@ export interface ArchivedPoint {
 
 export interface ArchiveIndex {
   readonly kind: typeof KIND;
-  readonly format: typeof ARCHIVE_FORMAT;
+  readonly format: Format;
   readonly pieceBytes: typeof PIECE_BYTES;
   /** ISO 8601. */
   readonly madeAt: string;
@@ -75,16 +80,27 @@ const point: z.ZodType<ArchivedPoint> = z.strictObject({
   deviceState: file.nullable(),
 });
 
+/** The name, the placeholder and its variable; whoever reads them checks what they are worth there. */
+const grant: z.ZodType<SecretGrant> = z.strictObject({
+  binding: z.string().regex(/^[a-z][a-z0-9-]{0,62}$/),
+  placeholder: z.string().refine(isPlaceholder, 'no placeholder'),
+  env: z
+    .string()
+    .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/)
+    .nullable(),
+});
+
 const move: z.ZodType<ArchivedMove> = z.strictObject({
   number: z.int().positive(),
   generation: z.int().positive(),
   nonce: z.string().regex(/^[0-9a-f]{32}$/),
   settings: z.record(z.string().max(100), z.unknown()),
+  secrets: z.array(grant).max(MAX_BINDINGS_OF_SANDBOX).default([]),
 });
 
 const index: z.ZodType<ArchiveIndex> = z.strictObject({
   kind: z.literal(KIND),
-  format: z.literal(ARCHIVE_FORMAT),
+  format: z.literal(FORMATS),
   pieceBytes: z.literal(PIECE_BYTES),
   madeAt: z.iso.datetime({ offset: true }),
   sandboxId: idSchema('sandbox'),
@@ -95,18 +111,22 @@ const index: z.ZodType<ArchiveIndex> = z.strictObject({
 });
 
 export function formatIndex(parts: Omit<ArchiveIndex, 'kind' | 'format' | 'pieceBytes'>): Uint8Array {
-  const whole: ArchiveIndex = { kind: KIND, format: ARCHIVE_FORMAT, pieceBytes: PIECE_BYTES, ...parts };
+  const { secrets = [], ...move } = parts.move ?? {};
+  const format = secrets.length === 0 ? 1 : 2;
+  const shown = 'number' in move ? { move: format === 1 ? move : { ...move, secrets } } : {};
+  const whole = { kind: KIND, format, pieceBytes: PIECE_BYTES, ...parts, ...shown };
   return Buffer.from(`${JSON.stringify(whole)}\n`);
 }
 
 /** Throws `archive_unsupported` for another format, else `archive_damaged`. Nothing of it has been looked for yet. */
 export function parseIndex(bytes: Uint8Array): ArchiveIndex {
   const value = parseJson(bytes);
-  const format = z.object({ kind: z.literal(KIND), format: z.int() }).safeParse(value);
-  if (format.success && format.data.format !== ARCHIVE_FORMAT) {
+  const head = z.object({ kind: z.literal(KIND), format: z.int() }).safeParse(value);
+  if (head.success && !FORMATS.some((known) => known === head.data.format)) {
+    const { format } = head.data;
     throw new AppError('archive_unsupported', {
-      detail: `The archive has format ${format.data.format}; this version knows ${ARCHIVE_FORMAT}.`,
-      facts: { format: format.data.format, known: ARCHIVE_FORMAT },
+      detail: `The archive has format ${format}; this version knows ${FORMATS.join(' and ')}.`,
+      facts: { format, known: Math.max(...FORMATS) },
     });
   }
   const parsed = index.safeParse(value);
@@ -130,7 +150,10 @@ function damagedIndex(why: string, cause?: unknown): AppError {
 }
 
 /** What the schema cannot say: that the parts of the index fit each other. */
-function checkTogether({ points, head, sandboxId }: ArchiveIndex): void {
+function checkTogether({ format, points, head, sandboxId, move: moved }: ArchiveIndex): void {
+  const names = moved?.secrets.map(({ binding }) => binding) ?? [];
+  if (names.length > 0 && format === 1) throw damagedIndex('format 1 names no secret bindings');
+  if (new Set(names).size < names.length) throw damagedIndex('it names a secret binding twice');
   const seen = new Set<SnapshotId>();
   const later = new Set(points.map(({ manifest }) => manifest.snapshotId));
   for (const { manifest, ...files } of points) {

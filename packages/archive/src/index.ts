@@ -18,7 +18,7 @@
 export { claimMove } from './claim.ts';
 export { type Collected, collectSpace } from './collect.ts';
 export { type ExportPlan, exportPoints } from './export.ts';
-export type { ArchivedPoint, ArchiveIndex } from './format.ts';
+export type { ArchivedMove, ArchivedPoint, ArchiveIndex } from './format.ts';
 export { type ImportAs, type ImportEvent, type ImportPlan, importPoints } from './import.ts';
 export { type ListedArchive, listArchives, removeArchive } from './list.ts';
 export { beginUse } from './marks.ts';

@@ -56,7 +56,7 @@ describe('a point', () => {
     await using world = await makeWorld();
     const point = await world.point(await world.boot());
     const another = 'sbx_0000000000000000' as SandboxId;
-    await expect(world.export([point], null, another)).rejects.toMatchObject({ code: 'bad_request' });
+    await expect(world.export([point], null, { of: another })).rejects.toMatchObject({ code: 'bad_request' });
     expect(world.archive.objects.size).toBe(0);
   });
 });

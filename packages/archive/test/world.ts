@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ArchiveIndex, exportPoints, importPoints, readIndex } from '@space/archive';
+import { type ArchivedMove, type ArchiveIndex, exportPoints, importPoints, readIndex } from '@space/archive';
 import {
   type ArchiveRef,
   DEFAULT_VAULT,
@@ -43,7 +43,7 @@ export interface World extends AsyncDisposable {
   boot(image?: Uint8Array): Promise<LifeId>;
   write(lifeId: LifeId, file: VaultFile, offset: number, bytes: Uint8Array): Promise<void>;
   point(lifeId: LifeId, options?: { parent?: SnapshotId | null; state?: string | null }): Promise<SnapshotId>;
-  export(points: readonly SnapshotId[], base?: ArchiveRef | null, of?: SandboxId): Promise<Exported>;
+  export(points: readonly SnapshotId[], base?: ArchiveRef | null, options?: ExportOptions): Promise<Exported>;
   import(ref: ArchiveRef, names?: Map<SnapshotId, SnapshotId>): Promise<Imported>;
   /** All that a point holds, and all that its bytes are. */
   content(vault: Vault, snapshotId: SnapshotId): Promise<Content>;
@@ -51,6 +51,11 @@ export interface World extends AsyncDisposable {
   diskOf(vault: Vault, snapshotId: SnapshotId): Promise<string>;
   /** Names of everything below the importing vault. */
   listing(): Promise<string[]>;
+}
+
+interface ExportOptions {
+  readonly of?: SandboxId;
+  readonly move?: ArchivedMove;
 }
 
 type Exported = Omit<Extract<ExportEvent, { kind: 'done' }>, 'archive'> & { readonly ref: ArchiveRef };
@@ -102,8 +107,9 @@ export async function makeWorld(vaults?: { from: Vault; to: Vault }): Promise<Wo
       await from.commit(manifestOf({ snapshotId, sandboxId, lifeId, parent, deviceState }), deviceState);
       return snapshotId;
     },
-    async export(points, base = null, of = sandboxId) {
-      const facts = { sandboxId: of, template: 'base', madeAt: '2026-11-29T18:00:00.000Z', limits: LIMITS };
+    async export(points, base = null, { of = sandboxId, move } = {}) {
+      const given = { sandboxId: of, template: 'base', madeAt: '2026-11-29T18:00:00.000Z', limits: LIMITS };
+      const facts = { ...given, ...(move === undefined ? {} : { move: { ...move, seal: async () => undefined } }) };
       for await (const event of exportPoints({ vault: from, archive, space, points, base, ...facts })) {
         const ref = event.kind === 'done' ? parseArchiveRef(event.archive) : undefined;
         if (event.kind === 'done' && ref !== undefined) return { ...event, ref };

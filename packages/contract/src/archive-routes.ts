@@ -40,7 +40,7 @@ export const ARCHIVE_ROUTES = {
       'unless the move is undone. Only then can an import `as: move` take the archive up, which one installation can do; or this one ' +
       'undoes it. Repeated, the call tells the archive that there is. When it fails, the sandbox is paused as before; where its ' +
       'storage fails at the last step, it may stay `moved`, and the call can be repeated, or the move undone, once that is back. Its ' +
-      'shares and schedules do not go along. There is no way to take up a sandbox whose host is dead but a copy of its last archive.',
+      'shares and schedules do not go along; of its secret bindings the names do, and the placeholders that its programs hold. There is no way to take up a sandbox whose host is dead but a copy of its last archive.',
     params: schemas.sandboxParams,
     query: nothing,
     body: json(schemas.moveBody),
@@ -109,7 +109,7 @@ export const ARCHIVE_ROUTES = {
     description:
       'Answers when it runs. A copy has a new id, an identity of its own, and nothing that was granted to the sandbox ' +
       'that it came from. With `as: move` it is the sandbox itself, as it was handed over by a move: same id, hostname and generation, ' +
-      'name (unless one is given), environment and labels; that can be had by one installation. Every piece is checked against the digests that hang on the name of the archive. An archive of ' +
+      'name (unless one is given), environment, labels, and those of its secret bindings that its project is granted here (`missingSecrets`: the others); that can be had by one installation. Every piece is checked against the digests that hang on the name of the archive. An archive of ' +
       'another project can be imported by an admin of who runs the installation. When its memory needs another VMM build or ' +
       'machine than this one, that is `snapshot_unfit`, and `boot` takes its disk alone.',
     params: nothing,

@@ -5,6 +5,7 @@ import {
   type ArchiveSummary,
   gapLimitMs,
   issuesOf,
+  MAX_BINDINGS_OF_SANDBOX,
   type MoveFacts,
   nextTime,
   type SnapshotId,
@@ -15,7 +16,13 @@ import { policyFor } from './timeline.ts';
 
 type Settings = Pick<Birth, 'name' | 'env' | 'metadata' | 'pauseAfterMs' | 'wakeAt' | 'snapshotPolicy'>;
 
-export function settingsOf({ name, env, metadata, pauseAfterMs, wakeAt, snapshotPolicy }: RecordedSandbox) {
+export function factsOf(sandbox: RecordedSandbox, number: number): MoveFacts {
+  const { generation, secrets, missingSecrets } = sandbox;
+  const named = [...secrets, ...missingSecrets].slice(0, MAX_BINDINGS_OF_SANDBOX);
+  return { number, generation, settings: settingsOf(sandbox), secrets: named };
+}
+
+function settingsOf({ name, env, metadata, pauseAfterMs, wakeAt, snapshotPolicy }: RecordedSandbox) {
   const snapshots = Object.fromEntries(Object.entries(snapshotPolicy).filter(([, value]) => value !== undefined));
   const settings = { name, env, metadata, idle: { pauseAfterMs }, wakeAt: wakeAt?.toISOString() ?? null, snapshots };
   return settings satisfies MoveFacts['settings'];

@@ -29,7 +29,7 @@ import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { showSandbox } from './recovery.ts';
 import { findDoomedToo, findSandbox, findSnapshot } from './scope.ts';
-import { grantsOf, inheritedGrants } from './secret-use-cases.ts';
+import { grantsOf, inheritedGrants, without } from './secret-use-cases.ts';
 import { findInTimeline, type PastPoint, type Pins, pinned } from './timeline.ts';
 import { viewSandbox, viewSnapshot } from './views.ts';
 
@@ -105,18 +105,19 @@ export class LifecycleUseCases {
   }
 
   async updateSandbox(caller: GatedCaller, input: Input<'updateSandbox'>): Promise<Sandbox> {
-    const { id, snapshotPolicy, projectId, secrets: before } = await this.find(caller, input.id);
+    const { id, snapshotPolicy, projectId, secrets: before, missingSecrets } = await this.find(caller, input.id);
     const at = new Date(this.#ports.clock.now());
     const { idle, wakeAt, expiry, snapshots, network } = input;
     if (network !== undefined) await this.#network.check(projectId, network);
-    const secrets = input.secrets && (await grantsOf(this.#ports, projectId, input.secrets, before));
+    const secrets =
+      input.secrets && (await grantsOf(this.#ports, projectId, input.secrets, [...before, ...missingSecrets]));
     const changes = {
       ...(idle === undefined ? {} : { pauseAfterMs: idle.pauseAfterMs }),
       ...(wakeAt === undefined ? {} : { wakeAt: dateOf(wakeAt) }),
       ...(expiry === undefined ? {} : { expiry: expiryOf(expiry) }),
       ...(snapshots === undefined ? {} : { snapshotPolicy: { ...snapshotPolicy, ...snapshots } }),
       ...(network === undefined ? {} : { network }),
-      ...(secrets === undefined ? {} : { secrets }),
+      ...(secrets === undefined ? {} : { secrets, missingSecrets: without(missingSecrets, secrets) }),
     };
     // In a turn of its own: what ends at an expiry is decided in one, too.
     const changed = await this.#driver.exclusively(id, () => this.#ports.records.updateSandbox(id, changes, at));

@@ -9,16 +9,19 @@ import {
   type ArchiveSummary,
   DEFAULT_NETWORK_POLICY,
   DEFAULT_VAULT,
+  type MoveFacts,
+  type ProjectId,
   type SnapshotId,
 } from '@space/core';
 import type { ArchiveUseCases } from './archive-use-cases.ts';
-import { parseSettings, recordsOfArrival, settingsOf } from './arrivals.ts';
+import { factsOf, parseSettings, recordsOfArrival } from './arrivals.ts';
 import { type Succeeded, succeeded } from './conclude.ts';
 import type { Effect } from './driver.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox } from './records.ts';
 import { goOn } from './retry.ts';
+import { inheritedGrants, without } from './secret-use-cases.ts';
 import { viewSandbox } from './views.ts';
 
 /** A use may wake it between the pause and the move. */
@@ -123,6 +126,7 @@ export class Moves {
     const { generation } = summary.move;
     const birth = {
       ...settings,
+      ...(await this.#bindingsOf(caller.projectId, summary.move)),
       projectId: caller.projectId,
       name: name ?? settings.name,
       env: env ?? settings.env,
@@ -148,10 +152,10 @@ export class Moves {
       plan: async ({ moved, moves }) => ({ input: { move: moved === null ? moves + 1 : moves } }),
       run: async (begun, { input: { move: number = 0 } }) => {
         const points = await this.#pointsOf(begun, timeline);
-        const { id: sandboxId, vault, epoch, template, projectId, generation } = begun;
+        const { id: sandboxId, vault, epoch, template, projectId } = begun;
         const order = {
           ...{ vault, sandboxId, epoch, location, projectId, template, points, base },
-          move: { number, generation, settings: settingsOf(begun) },
+          move: factsOf(begun, number),
           claimant: await records.installation(),
         };
         const { archive, readBytes, sentBytes } = await goOn(() => node.handOver(order));
@@ -160,6 +164,12 @@ export class Moves {
         return succeeded({ archive, location: at, snapshots: [...points], readBytes, sentBytes }, { changes });
       },
     };
+  }
+
+  /** Of what it named where it was, what its project is granted here. */
+  async #bindingsOf(projectId: ProjectId, { secrets: named }: MoveFacts) {
+    const secrets = await inheritedGrants(this.#machinery.ports, projectId, named);
+    return { secrets, missingSecrets: without(named, secrets) };
   }
 
   /** Oldest first; the last is the one that it is paused at. None can be deleted while the move is in flight. */
@@ -190,6 +200,11 @@ export class Moves {
     const { id: sandboxId, vault, epoch } = begun;
     const points = summary === null ? [] : await recordsOfArrival(records, begun, summary);
     const claimant = await records.installation();
+    if (summary?.move != null) {
+      // What it named where it was; before it is here, so that it cannot run without. If it does not come, it is as it left.
+      const bindings = await this.#bindingsOf(begun.projectId, summary.move);
+      await records.updateSandbox(sandboxId, bindings, new Date(this.#machinery.ports.clock.now()));
+    }
     const { head, generation } = await goOn(() => node.arrive({ vault, sandboxId, epoch, ...source, claimant }));
     return succeeded(undefined, { changes: { head, generation, moves: number, moved: null }, points });
   }

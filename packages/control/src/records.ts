@@ -73,6 +73,8 @@ export interface RecordedSandbox extends LifecycleState {
   readonly network: NetworkPolicy;
   /** The secret bindings that it names. */
   readonly secrets: readonly SecretGrant[];
+  /** Those that it named where it came from by a move, and that are not granted to its project. They give it nothing. */
+  readonly missingSecrets: readonly SecretGrant[];
   /** Of the operation in flight; null at rest. */
   readonly operationId: OperationId | null;
   readonly epoch: number;
@@ -154,6 +156,7 @@ export interface NewSandbox
   > {
   /** Left out: none. */
   readonly secrets?: readonly SecretGrant[];
+  readonly missingSecrets?: readonly SecretGrant[];
   readonly operationId: OperationId;
   /** It comes by a move, and is `absent` with its arrival in flight. Null: it is made. */
   readonly arrival: Arrival | null;
@@ -347,7 +350,10 @@ export interface Records {
   updateSandbox(
     id: SandboxId,
     changes: Partial<
-      Pick<RecordedSandbox, 'pauseAfterMs' | 'wakeAt' | 'expiry' | 'snapshotPolicy' | 'network' | 'secrets'>
+      Pick<
+        RecordedSandbox,
+        'pauseAfterMs' | 'wakeAt' | 'expiry' | 'snapshotPolicy' | 'network' | 'secrets' | 'missingSecrets'
+      >
     >,
     at: Date,
   ): Promise<RecordedSandbox | null>;

@@ -133,6 +133,11 @@ export async function inheritedGrants(
   return grants.filter(({ binding }) => granted.some(({ name }) => name === binding));
 }
 
+/** Those of other bindings. */
+export function without(grants: readonly SecretGrant[], named: readonly SecretGrant[]): readonly SecretGrant[] {
+  return grants.filter(({ binding }) => !named.some((one) => one.binding === binding));
+}
+
 /** What commands see of what a sandbox is granted. */
 export function placeholdersIn(grants: readonly SecretGrant[]): Record<string, string> {
   return Object.fromEntries(grants.flatMap(({ env, placeholder }) => (env === null ? [] : [[env, placeholder]])));

@@ -60,6 +60,7 @@ export function viewSandbox(sandbox: RecordedSandbox, recovery: Recovery | null 
     snapshots: viewPolicyChoice(snapshotPolicy),
     network: viewNetwork(network),
     secrets: secrets.map(({ binding }) => binding),
+    missingSecrets: sandbox.missingSecrets.map(({ binding }) => binding),
     createdAt: sandbox.createdAt.toISOString(),
     updatedAt: sandbox.updatedAt.toISOString(),
     crash: crash === null || status !== 'crashed' ? null : viewCrash(crash, recovery),

@@ -137,6 +137,7 @@ export class MemoryRecords implements Records {
       const operation = arrival === null ? 'create' : 'arrive';
       this.#sandboxes.set(rest.id, {
         secrets: [],
+        missingSecrets: [],
         ...rest,
         keepers: [],
         settled: 'absent',
@@ -237,6 +238,7 @@ export class MemoryRecords implements Records {
         ? {
             env: {},
             secrets: [],
+            missingSecrets: [],
             metadata: {},
             crash: null,
             moved: null,

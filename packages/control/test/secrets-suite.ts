@@ -69,5 +69,15 @@ export function secretsSuite(suite: string, open: () => Promise<Records>): void 
       await records.updateSandbox(granted.id, { secrets: [] }, tick());
       expect((await records.findSandbox(granted.id))?.secrets).toEqual([]);
     });
+
+    it('may be missing where a sandbox has come to', async () => {
+      const grant = { binding: 'api', placeholder: 'space-secret-0123456789abcdefghjk', env: null };
+      const [plain, moved] = [newSandbox({}), newSandbox({ missingSecrets: [grant] })];
+      await records.addSandboxes([plain, moved]);
+      expect((await records.findSandbox(plain.id))?.missingSecrets).toEqual([]);
+      expect(await records.findSandbox(moved.id)).toMatchObject({ secrets: [], missingSecrets: [grant] });
+      await records.updateSandbox(moved.id, { secrets: [grant], missingSecrets: [] }, tick());
+      expect(await records.findSandbox(moved.id)).toMatchObject({ secrets: [grant], missingSecrets: [] });
+    });
   });
 }

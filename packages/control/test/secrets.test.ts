@@ -197,3 +197,72 @@ describe('what becomes of bindings', () => {
     expect(boundOf((await world.control.importSandbox(world.caller(), copy)).id)).toEqual([]);
   });
 });
+
+describe('bindings of a sandbox that moves', () => {
+  const PLACE = { location: 'default' } as const;
+  const move = (from: World, id: string) =>
+    from.control.moveSandbox(from.caller(), { ...PLACE, id, timeline: false }).then(({ archive }) => archive);
+  const take = (to: World, archive: string) =>
+    to.control.importSandbox(to.caller(), { ...PLACE, archive, as: 'move', boot: false });
+  const bindIn = async (to: World, id: string, changes: Partial<Input<'setSecretBinding'>> = {}) => {
+    await to.control.setSecret(to.caller(), { id: 'token', sealed: SEALED });
+    await to.control.setSecretBinding(to.caller(), { ...BINDING, id, ...changes });
+  };
+  let there: World;
+  beforeEach(() => {
+    there = new World();
+    there.node.archives = world.node.archives;
+  });
+  afterEach(() => there.control.close());
+
+  it('are those that the organisation grants where it arrives, with the placeholders that its programs hold', async () => {
+    for (const id of ['api', 'gone', 'elsewhere']) await bindIn(world, id, { env: `${id.toUpperCase()}_KEY` });
+    const id = await create(['api', 'gone', 'elsewhere']);
+    const before = boundOf(id);
+    const archive = await move(world, id);
+    expect(JSON.stringify(world.node.archives.orderOf(archive))).not.toContain(SEALED);
+    await bindIn(there, 'api', { hosts: ['there.example.com'] });
+    await bindIn(there, 'elsewhere', { projects: [] });
+    const arrived = await take(there, archive);
+    expect(arrived).toMatchObject({ secrets: ['api'], missingSecrets: ['gone', 'elsewhere'] });
+    const { placeholder } = before?.find(({ binding }) => binding === 'api') ?? {};
+    expect(there.gateway.rules.get(id)?.secrets).toMatchObject([
+      { binding: 'api', placeholder, hosts: ['there.example.com'] },
+    ]);
+    // What is granted later gives it nothing by itself.
+    await bindIn(there, 'gone');
+    expect(there.gateway.rules.get(id)?.secrets).toHaveLength(1);
+    const named = await there.control.updateSandbox(there.caller(), { id, secrets: ['api', 'gone'] });
+    expect(named).toMatchObject({ secrets: ['api', 'gone'], missingSecrets: ['elsewhere'] });
+    const placeholders = (bound: ReturnType<typeof boundOf>) =>
+      bound?.map((one) => [one.binding, one.placeholder]).toSorted();
+    const kept = before?.filter(({ binding }) => binding !== 'elsewhere');
+    expect(placeholders(there.gateway.rules.get(id)?.secrets)).toEqual(placeholders(kept));
+  });
+
+  it('come back with it, also what was named where it was, and what was missing there', async () => {
+    for (const id of ['api', 'home']) await bindIn(world, id);
+    const id = await create(['api', 'home']);
+    const first = boundOf(id);
+    const archive = await move(world, id);
+    for (const name of ['api', 'new']) await bindIn(there, name);
+    await take(there, archive);
+    await there.control.updateSandbox(there.caller(), { id, secrets: ['api', 'new'] });
+    const back = await take(world, await move(there, id));
+    expect(back).toMatchObject({ secrets: ['api', 'home'], missingSecrets: ['new'] });
+    expect(boundOf(id)).toEqual(first);
+  });
+
+  it('are as they were when the move is undone, and none in a copy of its archive', async () => {
+    await bind();
+    const id = await create(['api']);
+    const before = boundOf(id);
+    const archive = await move(world, id);
+    const copy = { ...PLACE, archive, as: 'copy', boot: false } as const;
+    const made = await world.control.importSandbox(world.caller(), copy);
+    expect(made).toMatchObject({ secrets: [], missingSecrets: [] });
+    await world.control.undoMove(world.caller(), { id });
+    await world.resume(id);
+    expect(boundOf(id)).toEqual(before);
+  });
+});

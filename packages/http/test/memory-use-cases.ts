@@ -516,6 +516,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       wakeAt: null,
       expiry: null,
       secrets: [],
+      missingSecrets: [],
       network: { preset: 'packages', allow: [], ask: [], deny: [] },
       snapshots: { everyMs: null, budgetMs: null, retention: null, archive: null },
     };

@@ -22,6 +22,7 @@ import {
   type ArchiveSummary,
   type ImportOrder,
   kindOf,
+  type MoveFacts,
   type NodePort,
   parseArchiveRef,
   type SizeLimits,
@@ -157,6 +158,10 @@ function summaryOf(
     })),
     head: places.get(head) ?? 0,
     unfit: need === undefined ? null : need,
-    move: move === undefined ? null : { number: move.number, generation: move.generation, settings: move.settings },
+    move: move === undefined ? null : factsOf(move),
   };
+}
+
+function factsOf({ number, generation, settings, secrets }: NonNullable<ArchiveIndex['move']>): MoveFacts {
+  return { number, generation, settings, secrets };
 }

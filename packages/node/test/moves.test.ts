@@ -46,9 +46,11 @@ async function pair(kind: WorldKind): Promise<Pair> {
   return { here, there, id, points, [Symbol.asyncDispose]: dispose };
 }
 
+const GRANT = { binding: 'api', placeholder: 'space-secret-0123456789abcdefghjk', env: 'API_TOKEN' };
+
 async function leave({ here, id, points }: Pair): Promise<string> {
   const order = { vault: DEFAULT_VAULT, sandboxId: id, epoch: here.epoch(), ...PLACE, projectId: DEFAULT_PROJECT };
-  const move = { number: 1, generation: 1, settings: { name: 'one' } };
+  const move = { number: 1, generation: 1, settings: { name: 'one' }, secrets: [GRANT] };
   const facts = { template: 'base', points, base: null, move, claimant: 'here' };
   return (await here.node.handOver({ ...order, ...facts })).archive;
 }
@@ -95,7 +97,7 @@ describe.each(KINDS)('a move, memory $memory, reached $reached', (kind) => {
     expect(await codeOf(startHere())).toBe('wrong_state');
     expect(await leave(both)).toBe(archive);
     const summary = await there.node.readArchive({ ...PLACE, archive });
-    expect(summary.move).toEqual({ number: 1, generation: 1, settings: { name: 'one' } });
+    expect(summary.move).toEqual({ number: 1, generation: 1, settings: { name: 'one' }, secrets: [GRANT] });
     expect(summary.points.map(({ snapshotId }) => snapshotId)).toEqual(points);
     expect(await come(there, id, archive, 'there')).toEqual({ head: points[1], generation: 1 });
     expect(await realIn(there, id)).toBe('paused');
@@ -208,6 +210,11 @@ describe('an archive of a move that somebody had in hand', () => {
       ['"number":1', '"number":1.5'],
       ['"nonce":"', '"nonce":"x'],
       ['"settings":{', '"more":1,"settings":{'],
+      ['"format":2', '"format":1'],
+      ['"binding":"api"', '"binding":"../api"'],
+      ['"placeholder":"space-secret-', '"placeholder":"another-secret-'],
+      ['"env":"API_TOKEN"', '"env":"A=B"'],
+      ['"secrets":[', `"secrets":[${JSON.stringify(GRANT)},`],
     ] as const) {
       const wrong = forge((whole) => whole.replace(from, to));
       expect(await codeOf(come(there, id, wrong, 'there')), to).toBe('archive_damaged');

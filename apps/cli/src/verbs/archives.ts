@@ -121,6 +121,14 @@ export function importing(cli: Cli) {
         const as = move === true ? ('move' as const) : undefined;
         const options = defined({ as, name, env, metadata: label, location: from, boot });
         const sandbox = await Sandbox.import(archive, { ...context.connection, ...options });
+        const missing = sandbox.fields.missingSecrets.join(' ');
+        if (missing !== '') {
+          const then = `space bindings use ${sandbox.id} ${[...sandbox.fields.secrets, missing].join(' ')}`;
+          context.out.warn(
+            `it named secret bindings that the project is not granted here, and goes without: ${missing}. ` +
+              `Have them bound for the project (space bindings set NAME --for PROJECT), then: ${then}`,
+          );
+        }
         context.out.result(sandbox.fields, () => sandbox.id);
       }),
     );

@@ -19,6 +19,7 @@ import type { Io } from '../context.ts';
 import { usage } from '../errors.ts';
 import { inert } from '../inert.ts';
 import { ageText } from '../output.ts';
+import { resolveSandbox } from '../resolve.ts';
 import { defined } from './options.ts';
 
 type Place = BindingOptions['place'];
@@ -101,6 +102,18 @@ export function bindings(cli: Cli) {
           });
           if (binding.projects.length === 0) out.warn('no project may use it yet: say --for PROJECT, or --for all');
           out.result(binding, () => binding.name);
+        }),
+      ),
+  );
+  group.addCommand(
+    verb('use', 'say which bindings a sandbox uses, in the place of those that it did; none: it uses none')
+      .argument('<sandbox>')
+      .argument('[bindings...]')
+      .action(
+        cli.run(async (context, _, reference, names) => {
+          const sandbox = await resolveSandbox(reference, context);
+          const { fields } = await sandbox.update({ secrets: names });
+          context.out.result(fields, () => fields.secrets);
         }),
       ),
   );

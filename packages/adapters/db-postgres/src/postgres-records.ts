@@ -299,11 +299,8 @@ class PostgresRecords implements Records {
     });
   }
 
-  updateSandbox(
-    id: SandboxId,
-    { pauseAfterMs, wakeAt, expiry, snapshotPolicy, network, secrets }: Parameters<Records['updateSandbox']>[1],
-    at: Date,
-  ) {
+  updateSandbox(id: SandboxId, changes: Parameters<Records['updateSandbox']>[1], at: Date) {
+    const { pauseAfterMs, wakeAt, expiry, snapshotPolicy, network, secrets, missingSecrets } = changes;
     return translated(async () => {
       const row = await this.#db
         .updateTable('sandboxes')
@@ -314,6 +311,7 @@ class PostgresRecords implements Records {
           ...(snapshotPolicy === undefined ? {} : { snapshot_policy: JSON.stringify(snapshotPolicy) }),
           ...(network === undefined ? {} : { network: JSON.stringify(network) }),
           ...(secrets === undefined ? {} : { secrets: JSON.stringify(secrets) }),
+          ...(missingSecrets === undefined ? {} : { missing_secrets: JSON.stringify(missingSecrets) }),
           updated_at: at,
         })
         .where('id', '=', id)
@@ -505,6 +503,7 @@ class PostgresRecords implements Records {
 const TOMBSTONE = {
   env: '{}',
   secrets: '[]',
+  missing_secrets: '[]',
   metadata: '{}',
   crash_detail: null,
   crash_at: null,
@@ -548,6 +547,7 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     snapshotPolicy,
     network,
     secrets = [],
+    missingSecrets = [],
     ...rest
   } = sandbox;
   return {
@@ -562,6 +562,7 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     snapshot_policy: JSON.stringify(snapshotPolicy),
     network: JSON.stringify(network),
     secrets: JSON.stringify(secrets),
+    missing_secrets: JSON.stringify(missingSecrets),
     settled: 'absent' as const,
     operation: arrival === null ? ('create' as const) : ('arrive' as const),
     operation_id: operationId,

@@ -51,6 +51,7 @@ export function sandboxOf(row: SandboxRow): RecordedSandbox {
     snapshotPolicy: row.snapshot_policy,
     network: row.network,
     secrets: row.secrets,
+    missingSecrets: row.missing_secrets,
     settled: row.settled,
     operation: row.operation,
     operationId: row.operation_id as OperationId | null,

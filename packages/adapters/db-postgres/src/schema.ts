@@ -65,6 +65,7 @@ export interface SandboxTable {
   snapshot_policy: Json<PolicyChoice>;
   network: Json<NetworkPolicy>;
   secrets: ColumnType<readonly SecretGrant[], string | undefined, string>;
+  missing_secrets: ColumnType<readonly SecretGrant[], string | undefined, string>;
   settled: Settled;
   operation: Operation | null;
   operation_id: string | null;
@@ -940,6 +941,11 @@ export const MIGRATIONS: Record<string, Migration> = {
           foreign key (organisation_id, secret) references secrets (organisation_id, name) on delete cascade
         )`.execute(db);
       await sql`create index secret_bindings_secret on secret_bindings (organisation_id, secret)`.execute(db);
+    },
+  },
+  '0032_missing_secrets': {
+    async up(db) {
+      await sql`alter table sandboxes add column missing_secrets jsonb not null default '[]'`.execute(db);
     },
   },
 };

@@ -115,9 +115,25 @@ export async function readAll(records: Records): Promise<unknown> {
     const keys = await allOf((page) => records.tenants.listApiKeys({ ...page, organisationId }));
     const audit = await allOf((page) => records.audit.list({ ...page, organisationId }));
     const usage = await records.tenants.usage(organisationId);
-    organisations.push({ ...organisation, usage, keys, audit, projects });
+    const secrets = await records.secrets.list(organisationId);
+    const bindings = await records.secrets.bindings(organisationId);
+    const webhook = await records.notices.findWebhook(organisationId);
+    const chains = await readChains(records, organisationId);
+    organisations.push({ ...organisation, usage, keys, audit, projects, secrets, bindings, webhook, chains });
   }
   return JSON.parse(JSON.stringify(organisations, asText));
+}
+
+type OrganisationId = Parameters<Records['secrets']['list']>[0];
+
+async function readChains(records: Records, organisationId: OrganisationId) {
+  const states = await records.chain.states(organisationId);
+  return Promise.all(
+    states.map(async (state) => {
+      const request = { organisationId, chain: state.chain, after: 0, limit: 1000 };
+      return { ...state, links: await records.chain.links(request) };
+    }),
+  );
 }
 
 type ProjectId = Parameters<Records['tenants']['organisationOf']>[0];
@@ -139,6 +155,7 @@ async function readProject(records: Records, projectId: ProjectId) {
     sandboxes,
     named: await allOf((page) => records.listSnapshots({ ...page, projectId })),
     operations: await allOf((page) => records.listOperations({ ...page, projectId })),
+    approvals: await allOf((page) => records.approvals.list({ ...page, projectId })),
     events: await records.events.list({ after: null, projectId, organisationId: null, limit: 1000 }),
   };
 }

@@ -97,6 +97,9 @@ it.each(names)('a database of %s says the same as it ever did, and today’s con
       expect((await shown(id)).status).toBe(moved === null ? 'crashed' : 'moved');
       await control.deleteSandbox(caller(), { id });
     }
+    // Every link that it held and all that came since, by the digests as they are made today.
+    const { chains } = await control.verifyAudit(caller(), {});
+    for (const chain of chains) expect(chain).toMatchObject({ brokenAt: null, why: null });
     await control.close();
   } finally {
     await database.close();

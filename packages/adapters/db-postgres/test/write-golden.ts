@@ -32,7 +32,8 @@ const database = await openDatabase(cluster.address, silent);
 const node = new FakeNode();
 const records = createPostgresRecords(database);
 const clock = realClock();
-const control = createControl({ node, records, clock, chance, logger: silent }, new FakeGateway());
+const gateway = new FakeGateway();
+const control = createControl({ node, records, clock, chance, logger: silent }, gateway);
 await control.start();
 await createApiKey({ records, clock, chance });
 
@@ -148,6 +149,51 @@ for (;;) {
   await new Promise((resolve) => setTimeout(resolve, 500));
 }
 await control.updateSchedule(caller(), { id: fork, scheduleId, enabled: false });
+
+await control.setSecret(caller(), { id: 'token', sealed: Buffer.from('sealed').toString('base64') });
+const stored = { kind: 'store', store: 'vault', path: 'kv/data/agents/db', field: 'password' } as const;
+await control.setSecret(caller(), { id: 'stored', source: stored });
+const everywhere = { ports: 'all', methods: 'all', paths: ['/'], projects: 'all' } as const;
+const scope = { ...everywhere, paths: ['/'], hosts: ['api.example.com', '*.example.org'] };
+await control.setSecretBinding(caller(), {
+  ...scope,
+  id: 'api',
+  secret: 'token',
+  place: { in: 'bearer' },
+  env: 'API_TOKEN',
+});
+const narrow = { ports: [8443], methods: ['GET'], projects: ['second'], env: null };
+await control.setSecretBinding(caller(), {
+  ...{ ...scope, ...narrow, id: 'narrow', secret: 'stored' },
+  place: { in: 'header', name: 'X-Key', prefix: 'key ' },
+});
+const guarded = await control.createSandbox(caller(), { name: 'guarded', secrets: ['api'] });
+const guardedId = guarded.id as SandboxId;
+const missing = { binding: 'left', placeholder: 'space-secret-0123456789abcdefghjk', env: 'LEFT_TOKEN' };
+await records.updateSandbox(guardedId, { missingSecrets: [missing] }, new Date(clock.now()));
+
+await control.setWebhook(caller(), { url: 'https://hooks.example.com/space' });
+const reviewer = { ...caller(), principal: { ...caller().principal, roles: ['reviewer' as const] } };
+for (const [at, end] of (['approve', 'deny', 'wait'] as const).entries()) {
+  gateway.hold({
+    ...{ id: `ask ${at}`, sandboxId: guardedId, lifeId: newId('life', chance), rule: 'ask 1: api.example.com' },
+    ...{ digest: `${at}`.repeat(64), ticket: null, heldUntil: new Date(clock.now() + 30_000).toISOString() },
+    request: {
+      ...{ method: 'POST', scheme: 'https', host: 'api.example.com', port: 443, url: '/pay', moreHeaders: 0 },
+      headers: [{ name: 'authorization', value: '⟨masked, 40 characters⟩' }],
+      body: { sizeBytes: 2, sha256: '0'.repeat(64), text: '{}', isWhole: true },
+    },
+  });
+  const waiting = async () => (await control.listApprovals(reviewer, { limit: 10, state: 'pending' })).approvals[0];
+  let asked = await waiting();
+  for (; asked === undefined; asked = await waiting()) await sleep(100);
+  const { id } = asked;
+  if (end === 'approve') await control.approveRequest(reviewer, { id });
+  if (end === 'deny') await control.denyRequest(reviewer, { id, reason: 'no' });
+  while (end === 'approve' && (await control.getApproval(reviewer, { id })).state === 'approved') await sleep(100);
+}
+// What has ended is linked.
+while ((await control.verifyAudit(caller(), {})).notLinked > 0) await sleep(100);
 await control.createShare(caller(), { id: fork, port: 8000, name: 'demo', expiresInMs: 3_600_000 });
 await control.close();
 

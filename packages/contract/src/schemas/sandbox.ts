@@ -138,6 +138,11 @@ const sandboxShape = {
   secrets: z.array(z.string()).meta({
     description: 'Secret bindings that it names; what they give is looked up for each request.',
   }),
+  missingSecrets: z.array(z.string()).meta({
+    description:
+      'Secret bindings that it named where it was moved from, and that its project here is not granted: they give it nothing. Have ' +
+      'who holds the secrets grant bindings of these names to the project, and name them by an update: programs keep their placeholders.',
+  }),
   crash: z
     .strictObject({
       detail: z.string(),

@@ -8,6 +8,7 @@ import type { ErrorCode } from '../errors.ts';
 import type { LifeId, ProcessId, ProjectId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
 import type { Real } from '../lifecycle.ts';
 import type { MovedTo, SnapshotKind } from '../manifest.ts';
+import type { SecretGrant } from '../secrets/secret-binding.ts';
 import type { Size, SizeLimits } from '../size.ts';
 import type {
   GuestCommand,
@@ -250,6 +251,8 @@ export interface MoveFacts {
   readonly generation: number;
   /** Name, environment and the like, as control wrote them; to be checked by whoever reads them. */
   readonly settings: Readonly<Record<string, unknown>>;
+  /** The secret bindings that it names, with what programs see of each; no value. */
+  readonly secrets: readonly SecretGrant[];
 }
 
 export interface HandOverOrder extends Order, Omit<ExportOrder, 'vault' | 'sandboxId'> {

@@ -30,6 +30,12 @@ const HEX = new RegExp(`${[...PREFIX].map((letter) => eitherCase(hexOf(letter)))
 /** The longest form that is looked for, less one: what of a stream must be looked at again with what follows. */
 export const PLACEHOLDER_OVERLAP = PLACEHOLDER_LENGTH * '\\u0000'.length - 1;
 
+/** Whether it is one, and nothing else. */
+export function isPlaceholder(text: string): boolean {
+  const letters = text.startsWith(PREFIX) ? [...text.slice(PREFIX.length)] : [];
+  return letters.length === LETTERS && letters.every((letter) => ALPHABET.includes(letter));
+}
+
 export function newPlaceholder(chance: Chance): string {
   return PREFIX + Array.from(chance.bytes(LETTERS), (byte) => ALPHABET[byte & 31]).join('');
 }
