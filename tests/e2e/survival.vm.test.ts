@@ -45,7 +45,7 @@ it(`survives ${ROUNDS} kills under load`, { timeout: ROUNDS * 60_000 + 120_000 }
   console.log(`survival: seed ${seed}`);
   const random = seeded(seed);
   const config = testConfig(await mkdtemp('/var/tmp/space-e2e-'));
-  const port = await freePort();
+  const port = await freePort(Math.random);
   let daemon = await startDaemon(config, port);
   try {
     const connection = { baseUrl: daemon.url, apiKey: daemon.apiKey ?? '' };
@@ -206,13 +206,17 @@ async function stateOf({ sandbox }: Tracked): Promise<string> {
   return sandbox.status;
 }
 
-async function freePort(): Promise<number> {
+/** Not one that the kernel gives to whoever connects while the platform is down. */
+async function freePort(random: () => number): Promise<number> {
+  const port = 20_000 + Math.floor(random() * 10_000);
   const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
+  const isFree = await new Promise<boolean>((resolve) => {
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => resolve(true));
+  });
+  if (!isFree) return freePort(random);
   await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
+  return port;
 }
 
 /** mulberry32. */

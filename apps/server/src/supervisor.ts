@@ -12,18 +12,17 @@
  * One that dies is started again; the others go on. When the supervisor dies, all end at once, and microVMs run on for the next
  * start. It reads nothing but its configuration and what these processes say.
  */
-import { type AddressInfo, createServer, type Server } from 'node:net';
 import { loadAssets } from '@space/guest-image';
 import { startHelper } from '@space/root-helper/process';
 import { keepBuild } from '@space/runtime-qemu/kept-builds';
-import type { Config, Listen } from './config.ts';
+import type { Config } from './config.ts';
 import { lockData } from './data-lock.ts';
 import { dropBuilds } from './drop-builds.ts';
 import { helperConfig } from './helper-config.ts';
+import { checkAddress, listenOn } from './listen.ts';
 import { keepAssetsMarked } from './marked-assets.ts';
 import type { PausedAll } from './pause-all.ts';
 import { buildsFolderOf, lockFileOf, makeDataFolder, makeFolders, type RoleName } from './places.ts';
-import { portHolder } from './port-holder.ts';
 import type { FromRole, RoleConfig, Welcome } from './role-messages.ts';
 import { type EndFacts, type OpenDescriptors, Supervised } from './supervised.ts';
 import { findUsers } from './users.ts';
@@ -123,44 +122,4 @@ export async function superviseRoles({
 /** Without what is for control alone. */
 function withoutSecrets({ databaseUrl: _, tls: __, ...rest }: Config): RoleConfig {
   return rest;
-}
-
-/** Learns at once, not after everything else was started, that the address cannot be had. */
-async function checkAddress(address: Listen): Promise<Listen> {
-  const listener = await listenOn(address);
-  listener.close();
-  return listener.address;
-}
-
-/**
- * A socket that listens, for a process that could not have had its port: connections wait in it until that process takes them.
- * To be closed here as soon as the process has it, in the same turn, so that none is taken here.
- */
-async function listenOn({ host, port }: Listen) {
-  const server = createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ host: host.toLowerCase() === 'localhost' ? '127.0.0.1' : host, port }, resolve);
-  }).catch(async (cause: NodeJS.ErrnoException) => {
-    const isTaken = cause.code === 'EADDRINUSE';
-    const holder = isTaken ? await portHolder(port) : null;
-    const why = isTaken ? `is in use${holder === null ? '' : ` by ${holder}`}` : 'cannot be had';
-    throw new Error(`The address ${host}:${port} ${why}. Choose another with --listen HOST:PORT.`, { cause });
-  });
-  const bound = server.address() as AddressInfo;
-  return {
-    address: { host, port: bound.port },
-    fd: descriptorOf(server),
-    close: () => {
-      server.close();
-    },
-  };
-}
-
-/** Node says it nowhere else; what it may say is checked. */
-function descriptorOf(server: Server): number {
-  const { fd } = (server as unknown as { readonly _handle: { readonly fd?: unknown } })._handle;
-  if (typeof fd !== 'number' || fd < 0)
-    throw new Error('The listening socket has no descriptor that could be passed on.');
-  return fd;
 }

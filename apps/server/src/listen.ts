@@ -1,0 +1,60 @@
+/** The address of the API: held by the supervisor, which may have any port, and handed to the process that serves it. */
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Listen } from './config.ts';
+import { portHolder } from './port-holder.ts';
+
+/** The processes of a platform that was killed end within moments, and one of them has the address until then. */
+const WAIT_MS = 5_000;
+const LOOK_EVERY_MS = 100;
+
+/** Learns before everything else is started that the address cannot be had. */
+export async function checkAddress(address: Listen, waitMs = WAIT_MS): Promise<Listen> {
+  const deadline = performance.now() + waitMs;
+  for (;;) {
+    try {
+      const listener = await listenOn(address);
+      listener.close();
+      return listener.address;
+    } catch (thrown) {
+      if (!isTaken((thrown as Error).cause) || performance.now() > deadline) throw thrown;
+      await sleep(LOOK_EVERY_MS);
+    }
+  }
+}
+
+/**
+ * A socket that listens, for a process that could not have had its port: connections wait in it until that process takes them.
+ * To be closed here as soon as the process has it, in the same turn, so that none is taken here.
+ */
+export async function listenOn({ host, port }: Listen) {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ host: host.toLowerCase() === 'localhost' ? '127.0.0.1' : host, port }, resolve);
+  }).catch(async (cause: NodeJS.ErrnoException) => {
+    const holder = isTaken(cause) ? await portHolder(port) : null;
+    const why = isTaken(cause) ? `is in use${holder === null ? '' : ` by ${holder}`}` : 'cannot be had';
+    throw new Error(`The address ${host}:${port} ${why}. Choose another with --listen HOST:PORT.`, { cause });
+  });
+  const bound = server.address() as AddressInfo;
+  return {
+    address: { host, port: bound.port },
+    fd: descriptorOf(server),
+    close: () => {
+      server.close();
+    },
+  };
+}
+
+/** Node says it nowhere else; what it may say is checked. */
+function descriptorOf(server: Server): number {
+  const { fd } = (server as unknown as { readonly _handle: { readonly fd?: unknown } })._handle;
+  if (typeof fd !== 'number' || fd < 0)
+    throw new Error('The listening socket has no descriptor that could be passed on.');
+  return fd;
+}
+
+function isTaken(cause: unknown): boolean {
+  return (cause as NodeJS.ErrnoException | undefined)?.code === 'EADDRINUSE';
+}
