@@ -6,10 +6,8 @@ import { type CreateOptions, getCapabilities, operations, Sandbox } from '@space
 import { endDaemon, startDaemon } from '../e2e/daemon.ts';
 import { removeAll, testConfig } from '../e2e/world.ts';
 
-/** For eleven sandboxes of the usual size. */
-const MEMORY_MIB = 8000;
-/** For one member of that size. */
-const POOL_MIB = 600;
+/** For eleven sandboxes of the usual size, and one member of the pool. */
+const USUAL = { memoryMib: 8000, poolMib: 600 };
 const FILL_LIMIT_MS = 120_000;
 const LOOK_EVERY_MS = 50;
 
@@ -33,11 +31,13 @@ export interface Installation extends AsyncDisposable {
   poolHits(): Promise<number>;
   /** The processes that run guests now, and that of the pool's member. */
   vmmPids(): Promise<ReadonlySet<number>>;
+  /** All its processes are killed; returns when those that were started in their place say that they are ready. */
+  restart(): Promise<void>;
 }
 
-export async function startInstallation(): Promise<Installation> {
-  const config = { ...testConfig(await mkdtemp('/var/tmp/space-bench-')), memoryMib: MEMORY_MIB, poolMib: POOL_MIB };
-  const daemon = await startDaemon(config);
+export async function startInstallation(sizes = USUAL): Promise<Installation> {
+  const config = { ...testConfig(await mkdtemp('/var/tmp/space-bench-')), ...sizes };
+  let daemon = await startDaemon(config);
   const { apiKey, url: baseUrl } = daemon;
   if (apiKey === null) throw new Error('the installation did not show its API key');
   const connection = { baseUrl, apiKey };
@@ -66,6 +66,10 @@ export async function startInstallation(): Promise<Installation> {
       return poolHits();
     },
     vmmPids: () => vmmPidsIn(join(config.runDir, 'lives')),
+    async restart() {
+      await endDaemon(daemon, 'SIGKILL');
+      daemon = await startDaemon(config, Number(new URL(baseUrl).port));
+    },
     async [Symbol.asyncDispose]() {
       await endDaemon(daemon, 'SIGINT');
       await removeAll(config);

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ForkError, type Sandbox } from '@space/sdk';
 import type { Installation } from './installation.ts';
 import type { Samples } from './samples.ts';
+import { stallsOver } from './ticker.ts';
 
 export const TRUE = ['/bin/true'];
 /** The guest has written a little since the last point, as one that does something has. */
@@ -111,50 +112,13 @@ export async function discardingRewindRound({ installation, samples, sandbox }: 
   samples.add('rewind.running', (await installation.lastStart(sandbox.id)).runningMs);
 }
 
-const TICKER = `
-import time
-out, last = open('/dev/shm/gaps', 'w', buffering=1), time.time()
-while True:
-    time.sleep(0.001)
-    now = time.time()
-    if now - last > 0.003:
-        print(last, now, file=out)
-    last = now
-`;
-
-/** The guest's clock and ours may be far enough apart to hide a stall beside the window in which it is looked for. */
-const guestMs = async (sandbox: Sandbox) => Number((await sandbox.run(['date', '+%s%N'])).stdout) / 1e6;
-
 /** The longest gap of a 1 ms ticker in the guest, by its own clock, over each of some snapshots. */
 export async function stallRound({ samples, sandbox }: Ours, count: number): Promise<void> {
-  await sandbox.files.write('/tmp/ticker.py', TICKER);
-  // That of an earlier ticker would say that this one runs.
-  await sandbox.run('rm -f /dev/shm/gaps');
-  await using ticker = await begin(sandbox, ['python3', '/tmp/ticker.py']);
-  await sandbox.run('until [ -e /dev/shm/gaps ]; do sleep 0.02; done');
-  const windows: [number, number][] = [];
-  for (let round = 0; round < count; round++) {
+  const stalls = await stallsOver(sandbox, count, async () => {
     await sandbox.run(DIRTY);
-    const from = await guestMs(sandbox);
-    await sandbox.snapshot();
-    windows.push([from, await guestMs(sandbox)]);
-  }
-  await ticker.stop();
-  const gaps = (await sandbox.run('cat /dev/shm/gaps')).stdout
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => line.split(' ').map((second) => Number(second) * 1000) as [number, number]);
-  for (const [from, until] of windows) {
-    const within = gaps.filter(([last, now]) => now > from && last < until).map(([last, now]) => now - last);
-    if (within.length === 0) throw new Error('the ticker noticed nothing of a snapshot');
-    samples.add('snapshot.guest_stall', Math.max(...within));
-  }
-}
-
-async function begin(sandbox: Sandbox, command: readonly string[]) {
-  const { processId } = await sandbox.start(command);
-  const stop = () => sandbox.kill(processId).catch(() => undefined);
-  return { stop, [Symbol.asyncDispose]: stop };
+    return () => sandbox.snapshot();
+  });
+  for (const stall of stalls) samples.add('snapshot.guest_stall', stall);
 }
 
 const IDLE_SIZE = { memoryMib: 256 };

@@ -2,9 +2,11 @@
 const SAMPLES_FOR_P95 = 100;
 const SAMPLES_FOR_P99 = 1000;
 
+type Unit = 'ms' | 'MiB' | '/s';
+
 export interface Result {
   readonly name: string;
-  readonly unit: 'ms' | 'MiB';
+  readonly unit: Unit;
   readonly n: number;
   readonly p50: number | null;
   readonly p95: number | null;
@@ -49,13 +51,18 @@ export function summarise(name: string, values: readonly number[], absent = 'it 
   const missing = whyMissing(n, absent);
   return {
     name,
-    unit: name.startsWith('memory.') ? 'MiB' : 'ms',
+    unit: unitOf(name),
     n,
     p50: at(0.5, 1),
     p95: at(0.95, SAMPLES_FOR_P95),
     p99: at(0.99, SAMPLES_FOR_P99),
     ...(missing === undefined ? {} : { missing }),
   };
+}
+
+function unitOf(name: string): Unit {
+  if (name.startsWith('memory.')) return 'MiB';
+  return name.startsWith('rate.') ? '/s' : 'ms';
 }
 
 function whyMissing(n: number, absent: string): string | undefined {
