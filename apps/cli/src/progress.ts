@@ -41,6 +41,11 @@ export class Progress {
     this.#files += 1;
   }
 
+  /** Instead of a copy of a file: what there is to say of something else. */
+  tell(text: string): void {
+    this.#stream?.write(`\r\x1b[K${text}`);
+  }
+
   clear(): void {
     this.#stream?.write('\r\x1b[K');
   }

@@ -66,6 +66,9 @@ describe('archives', () => {
     expect(await world.ok('archives')).not.toContain(moved);
     expect((await world.run(['import', '../../etc/passwd'])).stderr).toMatch(/archive.*\n {2}Next: /);
     expect((await world.run(['export', 'back', '--to', 'nowhere'])).stderr).toContain('no place for archives');
+    const terminal = world.onTerminal('export', 'back', '--timeline');
+    expect(await terminal.ended).toMatchObject({ code: 0 });
+    expect(terminal.screen).toMatch(/100 %.* sent/);
     await world.ok('rm', id);
   });
 });

@@ -4,6 +4,7 @@
  * Only what changed is read: of a piece that lies at the same place of the device as in a point that was exported before,
  * the digest is known. Of what is read, only what the archive does not have is sent. An export that broke off is done again.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   AppError,
   type Archive,
@@ -34,6 +35,7 @@ import { readIndex } from './read-index.ts';
 
 /** On their way at once, each held in memory once as it is and once packed. */
 const PIECES_AT_ONCE = 4;
+const TOLD_EVERY_MS = 250;
 
 export interface ExportPlan {
   readonly vault: Pick<Vault, 'openPoint' | 'readPoint'>;
@@ -53,21 +55,33 @@ export interface ExportPlan {
   readonly signal?: AbortSignal;
 }
 
-/** After each point, and at the end. Throws `snapshot_bad`, `archive_unavailable`. */
+/** Now and then, after each point, and at the end. Throws `snapshot_bad`, `archive_unavailable`. */
 export async function* exportPoints(plan: ExportPlan): AsyncGenerator<ExportEvent, void> {
   const { archive, space, sandboxId, points, signal } = plan;
   if (points.length > MAX_POINTS) {
     throw new AppError('bad_request', `An archive holds at most ${MAX_POINTS} points, not ${points.length}.`);
   }
   const known = await knownPoints(plan);
-  const work: Work = { plan, chunks: new Chunks(archive, space, signal), counts: { readBytes: 0, sentBytes: 0 } };
+  const work: Work = {
+    plan,
+    chunks: new Chunks(archive, space, signal),
+    counts: { readBytes: 0, sentBytes: 0 },
+    share: 0,
+  };
   const done: ArchivedPoint[] = [];
+  const progress = (): ExportEvent => {
+    const share = (done.length + work.share) / points.length;
+    return { kind: 'progress', donePoints: done.length, progress: share, ...work.counts };
+  };
   for (const snapshotId of points) {
-    const point =
-      known.get(snapshotId) ?? (await exportPoint(work, snapshotId, baseFor(await parentOf(plan, snapshotId), known)));
+    work.share = 0;
+    const exporting = async () =>
+      known.get(snapshotId) ?? exportPoint(work, snapshotId, baseFor(await parentOf(plan, snapshotId), known));
+    const point = yield* told(exporting(), progress);
     known.set(snapshotId, point);
     done.push(point);
-    yield { kind: 'progress', donePoints: done.length, ...work.counts };
+    work.share = 0;
+    yield progress();
   }
   const { template, madeAt } = plan;
   const head = points.at(-1);
@@ -85,6 +99,30 @@ interface Work {
   readonly plan: ExportPlan;
   readonly chunks: Chunks;
   readonly counts: { readBytes: number; sentBytes: number };
+  /** How much of the point that is being exported was gone through: 0 to 1. */
+  share: number;
+}
+
+/** What the work comes to. Tells of it now and then, until it has ended, also when nobody listens any more. */
+async function* told<T>(work: Promise<T>, event: () => ExportEvent): AsyncGenerator<ExportEvent, T> {
+  const ended = work.then(
+    () => true,
+    () => true,
+  );
+  try {
+    for (;;) {
+      const pause = new AbortController();
+      const isOver = await Promise.race([
+        ended,
+        sleep(TOLD_EVERY_MS, false, { signal: pause.signal }).catch(() => false),
+      ]);
+      pause.abort();
+      if (isOver) return await work;
+      yield event();
+    }
+  } finally {
+    await ended;
+  }
 }
 
 /** A base that cannot be used makes an export slower, and no worse. */
@@ -121,11 +159,15 @@ async function exportPoint(work: Work, snapshotId: SnapshotId, base: ArchivedPoi
   }
   await using content = await work.plan.vault.openPoint(snapshotId);
   const hasMemory = kindOf(manifest) === 'memory';
-  const memoryBytes = manifest.size.memoryMib * 2 ** 20;
+  const diskBytes = manifest.size.diskMib * 2 ** 20;
+  const memoryBytes = hasMemory ? manifest.size.memoryMib * 2 ** 20 : 0;
+  const allBytes = diskBytes + memoryBytes;
   return {
     manifest,
-    disk: await exportFile(work, content, { file: 'disk', sizeBytes: manifest.size.diskMib * 2 ** 20, base }),
-    memory: hasMemory ? await exportFile(work, content, { file: 'memory', sizeBytes: memoryBytes, base }) : null,
+    disk: await exportFile(work, content, { file: 'disk', sizeBytes: diskBytes, base, allBytes }),
+    memory: hasMemory
+      ? await exportFile(work, content, { file: 'memory', sizeBytes: memoryBytes, base, allBytes })
+      : null,
     deviceState: deviceState === null ? null : await exportBytes(work, deviceState),
   };
 }
@@ -142,12 +184,14 @@ interface FileToExport {
   readonly file: VaultFile;
   readonly sizeBytes: number;
   readonly base: ArchivedPoint | null;
+  /** Of all files of the point. */
+  readonly allBytes: number;
 }
 
 async function exportFile(
   work: Work,
   content: PointContent,
-  { file, sizeBytes, base }: FileToExport,
+  { file, sizeBytes, base, allBytes }: FileToExport,
 ): Promise<ArchivedFile> {
   const known = base?.[file]?.sizeBytes === sizeBytes ? base[file] : null;
   const before = known === null ? null : await work.chunks.getTable(known);
@@ -155,6 +199,7 @@ async function exportFile(
   const states = await content.survey(file, PIECE_BYTES, baseId);
   const table = new PieceTable(sizeBytes);
   await eachPiece(work, table, async (piece) => {
+    work.share += pieceLength(sizeBytes, piece) / allBytes;
     if (states[piece] === PIECE.same && before !== null) {
       table.set(piece, before.get(piece));
       return null;

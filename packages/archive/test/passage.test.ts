@@ -1,6 +1,6 @@
 /** From one vault through an archive into another: whole, with less work the second time, whatever breaks off. */
 import { randomBytes } from 'node:crypto';
-import type { ArchiveRef, SandboxId, SnapshotId } from '@space/core';
+import type { ArchiveRef, ExportEvent, SandboxId, SnapshotId } from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
 
@@ -50,6 +50,26 @@ describe('a point', () => {
     await world.write(lifeId, 'memory', 0, Buffer.from('the same again. '.repeat(2 ** 14)));
     const { sentBytes } = await world.export([await world.point(lifeId)]);
     expect(sentBytes).toBeLessThan(5_000);
+  });
+
+  it('tells how far it is while it lasts, from nothing to all, also of what is known already', async () => {
+    await using world = await makeWorld();
+    const points = await timeline(world);
+    const shares: number[] = [];
+    const onEvent = (event: ExportEvent) => void (event.kind === 'progress' && shares.push(event.progress));
+    // As long as nothing can be stored, time passes.
+    const held = world.faults.holdNext('archive.put');
+    const exporting = world.export(points, null, { onEvent });
+    await held.reached;
+    await expect.poll(() => shares.length, { interval: 20 }).toBeGreaterThan(1);
+    expect(shares.at(-1)).toBeLessThan(1 / 3);
+    held.letGo();
+    const { ref } = await exporting;
+    expect(shares.at(-1)).toBe(1);
+    expect(shares).toEqual(shares.toSorted((a, b) => a - b));
+    shares.length = 0;
+    await world.export(points, ref, { onEvent });
+    expect(shares).toEqual([1 / 3, 2 / 3, 1]);
   });
 
   it('is refused when it is none of the sandbox', async () => {

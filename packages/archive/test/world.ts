@@ -56,6 +56,7 @@ export interface World extends AsyncDisposable {
 interface ExportOptions {
   readonly of?: SandboxId;
   readonly move?: ArchivedMove;
+  readonly onEvent?: (event: ExportEvent) => void;
 }
 
 type Exported = Omit<Extract<ExportEvent, { kind: 'done' }>, 'archive'> & { readonly ref: ArchiveRef };
@@ -107,10 +108,11 @@ export async function makeWorld(vaults?: { from: Vault; to: Vault }): Promise<Wo
       await from.commit(manifestOf({ snapshotId, sandboxId, lifeId, parent, deviceState }), deviceState);
       return snapshotId;
     },
-    async export(points, base = null, { of = sandboxId, move } = {}) {
+    async export(points, base = null, { of = sandboxId, move, onEvent } = {}) {
       const given = { sandboxId: of, template: 'base', madeAt: '2026-11-29T18:00:00.000Z', limits: LIMITS };
       const facts = { ...given, ...(move === undefined ? {} : { move: { ...move, seal: async () => undefined } }) };
       for await (const event of exportPoints({ vault: from, archive, space, points, base, ...facts })) {
+        onEvent?.(event);
         const ref = event.kind === 'done' ? parseArchiveRef(event.archive) : undefined;
         if (event.kind === 'done' && ref !== undefined) return { ...event, ref };
       }

@@ -1,7 +1,18 @@
 /** The routes of archives. */
 import { OPERATION, START, VM } from './error-groups.ts';
-import { json, noBody, nothing, type Route } from './route.ts';
+import { json, ndjson, noBody, nothing, type Route } from './route.ts';
 import * as schemas from './schemas/index.ts';
+
+const EXPORT_ERRORS = [
+  ...OPERATION,
+  'archive_unavailable',
+  'snapshot_bad',
+  'snapshot_failed',
+  'limit_reached',
+  'insufficient_space',
+  ...VM,
+  'timed_out',
+] as const;
 
 export const ARCHIVE_ROUTES = {
   exportSandbox: {
@@ -18,16 +29,22 @@ export const ARCHIVE_ROUTES = {
     body: json(schemas.exportBody),
     response: json(schemas.exported),
     status: 200,
-    errors: [
-      ...OPERATION,
-      'archive_unavailable',
-      'snapshot_bad',
-      'snapshot_failed',
-      'limit_reached',
-      'insufficient_space',
-      ...VM,
-      'timed_out',
-    ],
+    errors: EXPORT_ERRORS,
+  },
+  followExport: {
+    method: 'POST',
+    path: '/v1/sandboxes/{id}/export/events',
+    action: 'archive.export',
+    summary: 'The same as export, with its progress while it lasts',
+    description:
+      'Ends with `exported`, or with `error`; a stream that ends otherwise was cut. Closing the connection gives the export up: what ' +
+      'it has sent and no archive names is removed later.',
+    params: schemas.sandboxParams,
+    query: nothing,
+    body: json(schemas.exportBody),
+    response: ndjson(schemas.exportEvent, ['exported', 'error']),
+    status: 200,
+    errors: EXPORT_ERRORS,
   },
   moveSandbox: {
     method: 'POST',

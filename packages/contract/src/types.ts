@@ -39,6 +39,8 @@ export type ShareList = z.output<typeof schemas.shareList>;
 export type CreatedShare = z.output<typeof schemas.createdShare>;
 export type ArchiveList = z.output<typeof schemas.archiveList>;
 export type Exported = z.output<typeof schemas.exported>;
+/** The use-cases throw what the wire tells as `error`. */
+export type ExportWireEvent = Exclude<z.output<typeof schemas.exportEvent>, { readonly type: 'error' }>;
 export type Capabilities = z.output<typeof schemas.capabilities>;
 export type TemplateList = z.output<typeof schemas.templateList>;
 export type Operation = z.output<typeof schemas.operation>;

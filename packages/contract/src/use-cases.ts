@@ -37,6 +37,7 @@ import type {
   CreatedShare,
   EgressList,
   Exported,
+  ExportWireEvent,
   Input,
   LimitsAndUsage,
   NetworkConstraints,
@@ -149,6 +150,7 @@ export interface UseCases {
   revokeShare(caller: Caller, input: Input<'revokeShare'>): Promise<void>;
 
   exportSandbox(caller: Caller, input: Input<'exportSandbox'>): Promise<Exported>;
+  followExport(caller: Caller, input: Input<'followExport'>): AsyncIterable<ExportWireEvent>;
   listArchives(caller: Caller, input: Input<'listArchives'>): Promise<ArchiveList>;
   deleteArchive(caller: Caller, input: Input<'deleteArchive'>): Promise<void>;
   moveSandbox(caller: Caller, input: Input<'moveSandbox'>): Promise<Exported>;

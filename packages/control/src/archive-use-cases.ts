@@ -2,7 +2,7 @@
  * Sandboxes leave for archives and come from them. What is exported is pinned meanwhile. An import is a create whose point comes
  * from afar: it is recorded first, then its points are brought into the vault, and it is started from the last.
  */
-import type { ArchiveList, Exported, Input, Sandbox } from '@space/contract';
+import type { ArchiveList, Exported, ExportWireEvent, Input, Sandbox } from '@space/contract';
 import {
   AppError,
   type ArchiveSource,
@@ -37,28 +37,43 @@ export class ArchiveUseCases {
   }
 
   async exportSandbox(caller: GatedCaller, input: Input<'exportSandbox'>): Promise<Exported> {
+    for await (const event of this.followExport(caller, input)) {
+      if (event.type !== 'exported') continue;
+      const { type: _, ...exported } = event;
+      return exported;
+    }
+    throw new AppError('link_lost', 'The export ended without its result.');
+  }
+
+  /** Given up when its reader leaves. */
+  async *followExport(caller: GatedCaller, input: Input<'followExport'>): AsyncGenerator<ExportWireEvent> {
     const { ports, pins } = this.#machinery;
     const sandbox = await this.#sandboxes.find(caller, input.id);
     const { location, base = null } = input;
     checkBase(base, sandbox);
     const last = await this.#lastPoint(caller, sandbox, input.snapshot);
     const held = [last.id];
+    let leavesNothing = false;
     try {
       const points = input.timeline ? await this.#pinnedUntil(last, held) : [last.id];
       const { id: sandboxId, vault, template, projectId } = sandbox;
       const order = { vault, sandboxId, location, projectId, template, points, base };
       for await (const event of ports.node.exportPoints(order, caller.signal)) {
-        if (event.kind !== 'done') continue;
-        const { archive, readBytes, sentBytes } = event;
-        return { archive, location, snapshots: [...points], readBytes, sentBytes };
+        if (event.kind === 'done') {
+          leavesNothing = true;
+          const { archive, readBytes, sentBytes } = event;
+          yield { type: 'exported', archive, location, snapshots: [...points], readBytes, sentBytes };
+        } else {
+          const { kind: _, ...facts } = event;
+          yield { type: 'progress', points: points.length, ...facts };
+        }
       }
-      throw new AppError('link_lost', 'The export ended without its result.');
     } catch (thrown) {
-      // What it has sent so far belongs to nothing.
-      const isUnknown = thrown instanceof AppError && thrown.code === 'not_found';
-      if (!isUnknown) await this.#collector.ask(sandbox.projectId, location).catch(() => undefined);
+      if (thrown instanceof AppError && thrown.code === 'not_found') leavesNothing = true;
       throw thrown;
     } finally {
+      // What was sent so far, and given up, belongs to nothing.
+      if (!leavesNothing) await this.#collector.ask(sandbox.projectId, location).catch(() => undefined);
       for (const id of held) pins.unpin(id);
     }
   }

@@ -205,6 +205,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     updateSandbox: (caller, input) => sandboxes.updateSandbox(caller, input),
     deleteSandbox: (caller, input) => sandboxes.deleteSandbox(caller, input),
     exportSandbox: (caller, input) => archives.exportSandbox(caller, input),
+    followExport: (caller, input) => archives.followExport(caller, input),
     importSandbox: (caller, input) => {
       checkReach(caller, input.archive);
       return input.as === 'move' ? moves.importSandbox(caller, input) : archives.importSandbox(caller, input);

@@ -68,6 +68,25 @@ describe('an export', () => {
     expect(await world.exec(id, 'read')).toBe('3');
   });
 
+  it('tells how far it is; given up on the way, it keeps nothing and what it has sent is to be removed', async () => {
+    const world = new World();
+    const { id, point } = await counted(world);
+    await world.snapshot(id);
+    const input = { id, location: 'default', timeline: true };
+    const events = await Array.fromAsync(world.control.followExport(world.caller(), input));
+    expect(events.map((event) => (event.type === 'progress' ? event.progress : event.type))).toEqual([
+      1 / 3,
+      2 / 3,
+      1,
+      'exported',
+    ]);
+    expect(events[0]).toMatchObject({ points: 3, donePoints: 1 });
+    expect(await world.records.archives.asked(9)).toEqual([]);
+    for await (const event of world.control.followExport(world.caller(), input)) if (event.type === 'progress') break;
+    expect(await world.records.archives.asked(9)).toHaveLength(1);
+    await world.control.deleteSnapshot(world.caller(), { id: point.id });
+  });
+
   it('keeps what it reads from being deleted, and nothing else up', async () => {
     const world = new World();
     const { id, point } = await counted(world);

@@ -30,6 +30,10 @@ export const ANSWERS: Answers = {
   },
 
   exportSandbox: async ({ useCases, caller, input }) => ({ body: await useCases.exportSandbox(caller, input) }),
+  followExport: async (call) => {
+    await sendEvents('followExport', call, call.useCases.followExport(call.caller, call.input));
+    return 'streamed';
+  },
   listArchives: async ({ useCases, caller, input }) => ({ body: await useCases.listArchives(caller, input) }),
   deleteArchive: async ({ useCases, caller, input }) => {
     await useCases.deleteArchive(caller, input);

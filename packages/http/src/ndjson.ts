@@ -8,7 +8,14 @@ import { AppError } from '@space/core';
 import type { Call } from './call.ts';
 import { ClientGone, itemsOf, open, write } from './outgoing.ts';
 
-type StreamRoute = 'exec' | 'attachProcess' | 'listFiles' | 'watchFiles' | 'listEvents' | 'exportAudit';
+type StreamRoute =
+  | 'exec'
+  | 'attachProcess'
+  | 'listFiles'
+  | 'watchFiles'
+  | 'listEvents'
+  | 'exportAudit'
+  | 'followExport';
 
 /** Sends the events. `last` are the types that may end the stream; one that ends without is reported as broken. */
 export async function sendEvents<N extends StreamRoute>(

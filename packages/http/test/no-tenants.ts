@@ -104,6 +104,9 @@ export class NoTenants {
   exportSandbox(): Promise<never> {
     return refuse();
   }
+  async *followExport(): AsyncGenerator<never> {
+    yield await refuse();
+  }
   listArchives(): Promise<never> {
     return refuse();
   }

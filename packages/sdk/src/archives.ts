@@ -1,6 +1,8 @@
 /** Archives of the project, which outlive their sandboxes. */
-import type { ArchiveList } from '@space/contract';
-import { type CallOptions, type ConnectionOptions, signalOf, Transport } from './transport.ts';
+import type { ArchiveList, Exported, ExportWireEvent } from '@space/contract';
+import { linkLost } from './errors.ts';
+import { readEvents } from './lines.ts';
+import { type Call, type CallOptions, type ConnectionOptions, signalOf, Transport } from './transport.ts';
 
 export type ListedArchive = ArchiveList['archives'][number];
 
@@ -30,4 +32,29 @@ export async function deleteArchive(
 ): Promise<void> {
   const query = { archive, location };
   await new Transport(options).done({ method: 'DELETE', path: '/v1/archives', query, signal: signalOf(options) });
+}
+
+export interface ExportProgress {
+  /** How many snapshots it is to hold, and how many it holds. */
+  readonly points: number;
+  readonly donePoints: number;
+  /** Of all that there is to go through: 0 to 1. */
+  readonly progress: number;
+  readonly readBytes: number;
+  readonly sentBytes: number;
+}
+
+/** An export as `call` asks for it, by its events. */
+export async function followExport(
+  transport: Transport,
+  call: Call,
+  onProgress: (progress: ExportProgress) => void,
+): Promise<Exported> {
+  const response = await transport.send({ ...call, path: `${call.path}/events` });
+  for await (const event of readEvents<ExportWireEvent>(response, 'exported', call.signal)) {
+    const { type, ...facts } = event;
+    if (type === 'exported') return facts as Exported;
+    onProgress(facts as ExportProgress);
+  }
+  throw linkLost('The stream ended before its last event.');
 }

@@ -27,7 +27,13 @@ export {
   type WebhookSet,
 } from './approvals.ts';
 
-export { type ArchivePlaceOptions, deleteArchive, type ListedArchive, listArchives } from './archives.ts';
+export {
+  type ArchivePlaceOptions,
+  deleteArchive,
+  type ExportProgress,
+  type ListedArchive,
+  listArchives,
+} from './archives.ts';
 export { type RetryAdvice, SpaceError, type SpaceErrorCode } from './errors.ts';
 export {
   type AttachOptions,

@@ -13,6 +13,7 @@ import type {
   Snapshot,
   Timeline as TimelinePage,
 } from '@space/contract';
+import { type ExportProgress, followExport } from './archives.ts';
 import { fromProblem, SpaceError } from './errors.ts';
 import {
   type AttachOptions,
@@ -198,6 +199,8 @@ export interface ExportOptions extends CallOptions {
   readonly timeline?: boolean;
   /** An earlier archive of it, in the same place. */
   readonly base?: string;
+  /** Called now and then while it lasts. */
+  readonly onProgress?: (progress: ExportProgress) => void;
 }
 
 export interface MoveSandboxOptions extends CallOptions {
@@ -452,10 +455,12 @@ export class Sandbox implements AsyncDisposable {
    * or its whole `timeline` up to that. It goes on meanwhile. Give the archive before as `base`: what is in that one is not
    * read again. An export that broke off is done again, and goes on where it was.
    */
-  async export({ location, snapshot, timeline, base, signal, ...unknown }: ExportOptions = {}): Promise<Exported> {
+  async export(options: ExportOptions = {}): Promise<Exported> {
+    const { location, snapshot, timeline, base, onProgress, signal, ...unknown } = options;
     refuseUnknown(unknown);
     const json = { location, snapshot: referenceOf(snapshot), timeline, base };
-    return this.#transport.json({ method: 'POST', path: `${this.#path}/export`, json, signal });
+    const call = { method: 'POST', path: `${this.#path}/export`, json, signal } as const;
+    return onProgress === undefined ? this.#transport.json(call) : followExport(this.#transport, call, onProgress);
   }
 
   /**

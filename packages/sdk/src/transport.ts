@@ -43,7 +43,7 @@ export interface CallOptions {
 
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
-interface Call extends CallOptions {
+export interface Call extends CallOptions {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly path: string;
   readonly query?: Query;

@@ -363,7 +363,13 @@ export class FakeNode implements NodePort {
     for (const [at] of order.points.entries()) {
       await this.faults.at('exportPoints');
       signal?.throwIfAborted();
-      yield { kind: 'progress', donePoints: at + 1, readBytes: 10 * (at + 1), sentBytes: at + 1 };
+      yield {
+        kind: 'progress',
+        donePoints: at + 1,
+        progress: (at + 1) / order.points.length,
+        readBytes: 10 * (at + 1),
+        sentBytes: at + 1,
+      };
     }
     const points = order.points.map((id) => ({ ...this.#point(id), id }));
     yield this.archives.write(order, points);

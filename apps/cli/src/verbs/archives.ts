@@ -1,8 +1,10 @@
 /** export, archive, archives, move, import. */
-import { deleteArchive, type ListedArchive, listArchives, Sandbox } from '@space/sdk';
+import { deleteArchive, type ExportProgress, type ListedArchive, listArchives, Sandbox } from '@space/sdk';
 import { type Cli, duration, keyValue, verb } from '../cli.ts';
+import type { Context } from '../context.ts';
 import { usage } from '../errors.ts';
-import { ageText } from '../output.ts';
+import { ageText, bytesText } from '../output.ts';
+import { Progress } from '../progress.ts';
 import { resolveSandbox, resolveSnapshot } from '../resolve.ts';
 import { defined } from './options.ts';
 
@@ -17,10 +19,32 @@ export function exporting(cli: Cli) {
       cli.run(async (context, { snapshot, timeline, base, to }, reference) => {
         const sandbox = await resolveSandbox(reference, context);
         const point = snapshot === undefined ? undefined : await resolveSnapshot(snapshot, context, sandbox);
-        const exported = await sandbox.export(defined({ snapshot: point, timeline, base, location: to }));
+        const options = defined({ snapshot: point, timeline, base, location: to });
+        const exported = await shownOnTerminal(context, (onProgress) =>
+          sandbox.export({ ...options, ...defined({ onProgress }) }),
+        );
         context.out.result(exported, () => exported.archive);
       }),
     );
+}
+
+/** `onProgress` is undefined where nobody looks. */
+async function shownOnTerminal<T>(
+  { io: { stderr }, out }: Context,
+  work: (onProgress: ((progress: ExportProgress) => void) | undefined) => Promise<T>,
+): Promise<T> {
+  if (stderr.isTTY !== true || out.json) return work(undefined);
+  const line = new Progress(stderr);
+  try {
+    return await work((progress) => line.tell(progressText(progress)));
+  } finally {
+    line.clear();
+  }
+}
+
+function progressText({ points, donePoints, progress, sentBytes }: ExportProgress): string {
+  const of = points === 1 ? '' : `, ${donePoints} of ${points} snapshots`;
+  return `${Math.floor(100 * progress)} %${of}, ${bytesText(sentBytes)} sent`;
 }
 
 export function archive(cli: Cli) {

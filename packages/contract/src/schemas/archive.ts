@@ -3,6 +3,7 @@ import { parseArchiveRef } from '@space/core';
 import { z } from 'zod';
 import { PROBLEM_CODES } from '../problem-codes.ts';
 import { archiveLocation, env, metadata, name, sandboxId, snapshotId, snapshotReference, timestamp } from './fields.ts';
+import { errorEvent } from './problem.ts';
 import { idle } from './sandbox.ts';
 import { policyChoice } from './snapshot-policy.ts';
 
@@ -35,17 +36,32 @@ export const exportBody = z
 
 const byteCount = z.number().int().min(0);
 
-export const exported = z
-  .strictObject({
-    archive: archiveName,
-    location: z.string(),
-    snapshots: z
-      .array(snapshotId)
-      .meta({ description: 'What it holds, oldest first; the last is what an import goes on from.' }),
-    readBytes: byteCount.meta({ description: 'Of disk and memory that had to be read.' }),
-    sentBytes: byteCount.meta({ description: 'What was sent of it, packed.' }),
-  })
-  .meta({ id: 'Exported' });
+const exportedFields = {
+  archive: archiveName,
+  location: z.string(),
+  snapshots: z
+    .array(snapshotId)
+    .meta({ description: 'What it holds, oldest first; the last is what an import goes on from.' }),
+  readBytes: byteCount.meta({ description: 'Of disk and memory that had to be read.' }),
+  sentBytes: byteCount.meta({ description: 'What was sent of it, packed.' }),
+};
+
+export const exported = z.strictObject(exportedFields).meta({ id: 'Exported' });
+
+export const exportEvent = z
+  .discriminatedUnion('type', [
+    z.strictObject({
+      type: z.literal('progress'),
+      points: z.number().int().min(1).meta({ description: 'How many snapshots it is to hold.' }),
+      donePoints: z.number().int().min(0),
+      progress: z.number().min(0).max(1).meta({ description: 'Of all that there is to go through.' }),
+      readBytes: byteCount,
+      sentBytes: byteCount,
+    }),
+    z.strictObject({ type: z.literal('exported'), ...exportedFields }),
+    errorEvent,
+  ])
+  .meta({ id: 'ExportEvent' });
 
 export const moveBody = z
   .strictObject({

@@ -179,6 +179,8 @@ export type ExportEvent =
   | {
       readonly kind: 'progress';
       readonly donePoints: number;
+      /** Of all that there is to go through: 0 to 1. */
+      readonly progress: number;
       /** Of their content, and of what was sent of it, packed. */
       readonly readBytes: number;
       readonly sentBytes: number;
