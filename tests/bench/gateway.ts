@@ -16,12 +16,19 @@ const BODY_MIB = values.full ? 10_240 : 512;
 const AT_ONCE = 1_000;
 const TURNS = 3;
 
+/** Of the process between, for one. */
+interface Processor {
+  readonly name: string;
+  readonly ms: number;
+}
+
 interface Stream {
   readonly way: string;
   readonly mib: number;
   readonly mibPerSecond: number;
   /** Of the process between, beyond what it was before. */
   readonly peakMiB: number | null;
+  readonly cpuMs: number | null;
 }
 
 const ways = await openWays();
@@ -29,16 +36,20 @@ try {
   const machine = `${cpus().length} × ${cpus()[0]?.model}, load ${(await readFile('/proc/loadavg', 'utf8')).split(' ')[0]}`;
   console.log(machine);
   const samples = new Samples();
-  await inTurns('request', REQUESTS, samples, (way) => way.kept.get('/small'));
-  await inTurns('connection', CONNECTIONS, samples, (way) => way.once().get('/small'));
+  const processor = [
+    await inTurns('request', REQUESTS, samples, (way) => way.kept.get('/small')),
+    await inTurns('connection', CONNECTIONS, samples, (way) => way.once().get('/small')),
+  ].flat();
   const results = samples.names().map((name) => summarise(name, samples.of(name)));
   show(results);
+  for (const { name, ms } of processor)
+    console.log(`processor time of the process between, ${name}: ${ms.toFixed(2)} ms`);
   const streams: Stream[] = [];
   for (let turn = 0; turn < TURNS; turn++) for (const way of ways.all) streams.push(await stream(way));
   showStreams(streams);
   const crowds = [];
   for (const way of ways.all) crowds.push(await crowd(way));
-  const report = { machine, results, added: addedOf(results), streams, crowds };
+  const report = { machine, results, processor, added: addedOf(results), streams, crowds };
   console.log(
     `added to a request, p50: ${Object.entries(report.added)
       .map(([way, ms]) => `${way} ${ms} ms`)
@@ -55,22 +66,34 @@ async function inTurns(
   times: number,
   samples: Samples,
   work: (way: Way) => Promise<number>,
-): Promise<void> {
+): Promise<readonly Processor[]> {
   for (const way of ways.all) await work(way);
+  const before = await Promise.all(ways.all.map((way) => way.cpuMs()));
   for (let time = 0; time < times; time++) {
     for (const way of ways.all) await samples.timed(`${what}.${way.name}`, () => work(way));
   }
+  const after = await Promise.all(ways.all.map((way) => way.cpuMs()));
+  return ways.all.flatMap(({ name }, index) => {
+    const [begin = null, end = null] = [before[index], after[index]];
+    return begin === null || end === null ? [] : [{ name: `${what}.${name}`, ms: (end - begin) / times }];
+  });
 }
 
 async function stream(way: Way): Promise<Stream> {
-  const before = await way.memoryMiB();
+  const [before, cpuBefore] = [await way.memoryMiB(), await way.cpuMs()];
   const startedAt = performance.now();
   const bytes = await way.once().get(`/body/${BODY_MIB}`);
   const seconds = (performance.now() - startedAt) / 1000;
   if (bytes !== BODY_MIB * 1024 * 1024) throw new Error(`${way.name}: ${bytes} bytes came of ${BODY_MIB} MiB`);
-  const peak = await way.memoryMiB();
+  const [peak, cpu] = [await way.memoryMiB(), await way.cpuMs()];
   const peakMiB = peak === null || before === null ? null : Math.max(0, Math.round(peak - before));
-  return { way: way.name, mib: BODY_MIB, mibPerSecond: Math.round(BODY_MIB / seconds), peakMiB };
+  return {
+    way: way.name,
+    mib: BODY_MIB,
+    mibPerSecond: Math.round(BODY_MIB / seconds),
+    peakMiB,
+    cpuMs: cpu === null || cpuBefore === null ? null : cpu - cpuBefore,
+  };
 }
 
 /** So many connections that are all open before the first is answered. */
@@ -102,9 +125,11 @@ function showStreams(streams: readonly Stream[]): void {
     const own = streams.filter((one) => one.way === way.name);
     const speeds = own.map(({ mibPerSecond }) => mibPerSecond).sort((a, b) => a - b);
     const peaks = own.flatMap(({ peakMiB }) => peakMiB ?? []);
+    const cpu = own.flatMap(({ cpuMs }) => cpuMs ?? []).sort((a, b) => a - b)[Math.floor(own.length / 2)];
+    const processor = cpu === undefined ? '' : `, processor time ${(cpu / BODY_MIB).toFixed(2)} ms a MiB`;
     const memory = peaks.length === 0 ? '' : `, at most ${Math.max(...peaks)} MiB more memory`;
     console.log(
-      `${BODY_MIB} MiB, ${way.name}: ${speeds[Math.floor(speeds.length / 2)]} MiB/s (median of ${own.length})${memory}`,
+      `${BODY_MIB} MiB, ${way.name}: ${speeds[Math.floor(speeds.length / 2)]} MiB/s (median of ${own.length})${processor}${memory}`,
     );
   }
 }

@@ -2,8 +2,7 @@
  * What each request passes before it leaves, whatever the form of HTTP that it came in: one stage after another, each of which
  * may refuse it. What comes out is what is sent.
  */
-import type { EventEmitter } from 'node:events';
-import type { Transform } from 'node:stream';
+import type { Transform, Writable } from 'node:stream';
 import { AppError, type ApprovalId, type EgressRequest, mustBeAsked } from '@space/core';
 import { askFirst } from './ask-stage.ts';
 import { lookInto } from './look-into.ts';
@@ -26,8 +25,8 @@ export interface AskedRequest {
   readonly body: RequestBody;
   /** Whether it came in TLS, and leaves in TLS to a host that was verified. */
   readonly secure: boolean;
-  /** Aborts when nobody waits for the answer any more. */
-  readonly signal: AbortSignal;
+  /** One that aborts when nobody waits for the answer any more; made when it is asked for, as few requests need one. */
+  readonly signal: () => AbortSignal;
 }
 
 export interface AnswerHead {
@@ -66,14 +65,17 @@ export interface Admitted {
 export async function admit(passage: Passage, asked: AskedRequest): Promise<Admitted> {
   if (passage.failure !== null) throw passage.failure;
   asked.request = await lookInto(passage, asked);
+  const { rules } = passage;
   const decision = passage.judgeRequest(asked.request);
   if (!decision.allowed && !mustBeAsked(decision)) throw refused(decision);
   const approved = mustBeAsked(decision) ? await askFirst(passage, asked, decision.rule) : null;
   const { approvalId = null, headers = asked.headers } = approved ?? {};
   const placed = await placeSecret(passage, { ...asked, headers });
-  // Rules may have changed while the secret was fetched.
-  const again = passage.judgeRequest(asked.request);
-  if (!again.allowed && !(approved !== null && mustBeAsked(again))) throw refused(again);
+  // Rules may have changed while a reviewer was asked, or the secret was fetched.
+  if (passage.rules !== rules) {
+    const again = passage.judgeRequest(asked.request);
+    if (!again.allowed && !(approved !== null && mustBeAsked(again))) throw refused(again);
+  }
   return { request: asked.request, rule: decision.rule, approvalId, ...placed };
 }
 
@@ -81,8 +83,18 @@ export async function admit(passage: Passage, asked: AskedRequest): Promise<Admi
 const NOBODY_WAITS = new AppError('egress_failed', 'The program did not wait for the answer.');
 
 /** Aborts when what is answered on has closed. */
-export function untilClosed(answer: EventEmitter): AbortSignal {
+export function untilClosed(answer: Writable): () => AbortSignal {
+  let signal: AbortSignal | null = null;
+  return () => {
+    signal ??= signalOf(answer);
+    return signal;
+  };
+}
+
+function signalOf(answer: Writable): AbortSignal {
   const closed = new AbortController();
-  answer.once('close', () => closed.abort(NOBODY_WAITS));
+  const abort = (): void => closed.abort(NOBODY_WAITS);
+  if (answer.closed || answer.destroyed) abort();
+  else answer.once('close', abort);
   return closed.signal;
 }

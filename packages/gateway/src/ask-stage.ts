@@ -47,7 +47,7 @@ export async function askFirst(passage: Passage, asked: AskedRequest, rule: stri
       ticket: ticketOf(asked),
       request: shownRequest(request, createHash('sha256').update(request.body).digest('hex')),
     };
-    const end = await asks.hold(held, AbortSignal.any([asked.signal, passage.signal]));
+    const end = await asks.hold(held, AbortSignal.any([asked.signal(), passage.signal]));
     const approvalId = approvedBy(end, rule);
     // The rules of now, which may be other ones than those that it was held by.
     const decision = passage.judgeRequest(asked.request);

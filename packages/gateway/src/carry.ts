@@ -187,12 +187,19 @@ class Carrier {
   async #accept(shown: string, hello: ClientHello, protocol: string): Promise<TLSSocket> {
     const { guest, rules, signal } = this.#passage;
     const secureContext = await this.#tools.authorities.contextFor(rules.organisationId, shown);
-    const near = new TLSSocket(guest as never, {
+    // Over a socket of the kernel's, TLS needs no stream of ours for each record.
+    const taken = guest.takeSocket();
+    const near = new TLSSocket(taken?.socket ?? (guest as never), {
       isServer: true,
       secureContext,
       ...(hello.protocols.includes(protocol) ? { ALPNProtocols: [protocol] } : {}),
     });
     this.#passage.bind(near);
+    if (taken !== null) {
+      near.once('finish', taken.ended);
+      // It had ended before TLS began to read it, which is not told of it any more.
+      taken.socket.once('end', () => near.destroy());
+    }
     const limits = AbortSignal.any([signal, AbortSignal.timeout(HANDSHAKE_WITHIN_MS)]);
     await new Promise<void>((resolve, reject) => {
       near.once('secure', resolve);

@@ -4,8 +4,8 @@ import {
   type EgressConnection,
   type EgressPort,
   type GatewayPort,
+  type LentGuest,
   normaliseHost,
-  type PortConnection,
   type SandboxId,
   type SandboxRules,
 } from '@space/core';
@@ -108,7 +108,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     answerAsk: async (answer) => asks.answer(answer),
     noticeSecret: (organisationId, url) => notices.secretOf(organisationId, url),
     sendNotice: (notice) => notices.send(notice, carryTools()),
-    async carry(connection: EgressConnection, connected: PortConnection, signal: AbortSignal): Promise<void> {
+    async carry(connection: EgressConnection, connected: LentGuest, signal: AbortSignal): Promise<void> {
       const host = normaliseHost(connection.host);
       if (host === null || connection.port < 1 || connection.port > 65_535) {
         throw mismatch('The destination has no name that is possible.');

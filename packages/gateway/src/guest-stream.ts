@@ -1,17 +1,21 @@
 /** A connection of the guest as a stream of Node's, whose first bytes can be looked at before anybody reads them. */
+
+import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
-import type { PortConnection } from '@space/core';
+import type { LentGuest, LentSocket } from '@space/core';
 
 export class GuestStream extends Duplex {
-  /** When bytes last went either way. */
-  activeAtMs = performance.now();
-  readonly #connection: PortConnection;
+  readonly #connection: LentGuest;
   readonly #output: AsyncIterator<Uint8Array>;
   #pending: Promise<IteratorResult<Uint8Array>> | null = null;
   #seen: Buffer = Buffer.alloc(0);
   #ended = false;
+  #activeAtMs = performance.now();
+  /** Taken out of it, and how many bytes it had carried when it was last looked at. */
+  #socket: Socket | null = null;
+  #carriedBytes = 0;
 
-  constructor(connection: PortConnection) {
+  constructor(connection: LentGuest) {
     super({ allowHalfOpen: true });
     this.#connection = connection;
     this.#output = connection.output[Symbol.asyncIterator]();
@@ -39,6 +43,30 @@ export class GuestStream extends Duplex {
     }
   }
 
+  /** When bytes last went either way; of a socket that was taken out: when it was last seen that some had. */
+  get activeAtMs(): number {
+    const carried = this.#socket === null ? 0 : this.#socket.bytesRead + this.#socket.bytesWritten;
+    if (carried !== this.#carriedBytes) {
+      this.#carriedBytes = carried;
+      this.#activeAtMs = performance.now();
+    }
+    return this.#activeAtMs;
+  }
+
+  /**
+   * The kernel's socket under it, from the first byte on, for who wraps it; null: there is none. This stream is then read and
+   * written no more, and destroys the socket when it is destroyed.
+   */
+  takeSocket(): LentSocket | null {
+    if (this.#pending !== null || this.#ended || this.destroyed) return null;
+    const taken = this.#connection.take?.(this.#seen) ?? null;
+    if (taken === null) return null;
+    this.#seen = Buffer.alloc(0);
+    this.#socket = taken.socket;
+    taken.socket.once('close', () => this.destroy());
+    return taken;
+  }
+
   /** Whether the guest has sent anything that nobody has read yet. */
   get hasSpoken(): boolean {
     return this.#seen.length > 0;
@@ -62,7 +90,7 @@ export class GuestStream extends Duplex {
     this.#pull().then(
       (next) => {
         this.#pending = null;
-        this.activeAtMs = performance.now();
+        this.#activeAtMs = performance.now();
         if (next.done) this.#ended = true;
         this.push(next.done ? null : next.value);
       },
@@ -71,7 +99,7 @@ export class GuestStream extends Duplex {
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    this.activeAtMs = performance.now();
+    this.#activeAtMs = performance.now();
     this.#connection.write(chunk).then(() => done(), done);
   }
 
@@ -85,6 +113,7 @@ export class GuestStream extends Duplex {
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#socket?.destroy();
     this.#connection.reset();
     // What is still being pulled ends with the reset.
     Promise.resolve(this.#output.return?.()).catch(() => undefined);

@@ -11,9 +11,10 @@ import {
   ServerResponse,
   STATUS_CODES,
 } from 'node:http';
-import { type Duplex, pipeline } from 'node:stream';
+import type { Duplex } from 'node:stream';
 import { AppError, asAppError } from '@space/core';
 import { type Admitted, type AskedRequest, admit, type Header, untilClosed } from './admission.ts';
+import { flow } from './flow.ts';
 import type { Account, Passage } from './passage.ts';
 import { pump } from './pump.ts';
 import { answerOf } from './refusal.ts';
@@ -24,6 +25,8 @@ import { WebSocketScreen } from './secrets/placeholder-screen.ts';
 const MAX_HEAD_BYTES = 64 * 1024;
 const RESPONSE_WITHIN_MS = 60 * 60 * 1000;
 const KEEP_ALIVE_MS = 120_000;
+/** For the other side to close, behind the last answer. */
+const LINGER_MS = 2_000;
 /** Requests of one connection that wait for their turn; programs that send ahead send some ten. */
 const MAX_WAITING = 100;
 
@@ -41,6 +44,8 @@ interface Served {
   /** Settles when the requests before it have been answered: those that came together are taken one after another. */
   turn: Promise<void>;
   waiting: number;
+  /** The last answer is on its way: nothing that still comes is a request. */
+  isOver: boolean;
 }
 
 export class Http1Front {
@@ -74,9 +79,9 @@ export class Http1Front {
       sayRaw(socket, 403, 'Tunnels inside of a connection are not carried.'),
     );
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
-      this.#served
-        .get(socket)
-        ?.passage.recordFailure(new AppError('egress_refused', 'The request is not well-formed.'));
+      const served = this.#served.get(socket);
+      if (served?.isOver) return void socket.destroy();
+      served?.passage.recordFailure(new AppError('egress_refused', 'The request is not well-formed.'));
       sayRaw(socket, 400, `The request is not well-formed (${error.code ?? 'it broke off'}).`);
     });
   }
@@ -91,7 +96,10 @@ export class Http1Front {
       );
       return undefined;
     };
-    this.#served.set(stream, { passage, way, agent, turn: Promise.resolve(), waiting: 0 });
+    const served: Served = { passage, way, agent, turn: Promise.resolve(), waiting: 0, isOver: false };
+    this.#served.set(stream, served);
+    // How the server ends a connection behind its last answer.
+    Object.assign(stream, { destroySoon: () => linger(served, stream) });
     const closed = new Promise<void>((resolve) => stream.once('close', resolve));
     if (stream.destroyed) return;
     this.#server.emit('connection', stream);
@@ -102,6 +110,7 @@ export class Http1Front {
   #take(incoming: IncomingMessage, answer: ServerResponse, upgraded?: Duplex): void {
     const served = this.#served.get(upgraded ?? (incoming.socket as Duplex));
     if (served === undefined) throw new Error('a request came on a connection of nobody');
+    if (served.isOver) return void incoming.resume();
     const answered = new Promise<void>((resolve) => answer.once('close', resolve));
     const before = served.turn;
     if (++served.waiting > MAX_WAITING) {
@@ -137,6 +146,14 @@ export class Http1Front {
       if (!answer.destroyed) refuse(incoming, answer, thrown);
     }
   }
+}
+
+/** Who still sends when it is closed would be told of a reset, and might not read the answer that says why. */
+function linger(served: Served, stream: Duplex): void {
+  served.isOver = true;
+  stream.end();
+  const late = setTimeout(() => stream.destroy(), LINGER_MS);
+  stream.once('close', () => clearTimeout(late));
 }
 
 interface Forwarding extends Served {
@@ -202,12 +219,13 @@ function forward(forwarding: Forwarding): void {
     outgoing.end();
     return;
   }
+  if (!head.request.hasBody) {
+    outgoing.end();
+    return;
+  }
   // Whoever waits for `100 Continue` sends nothing before; the host must hear of the request all the same.
   if (incoming.headers.expect !== undefined) outgoing.flushHeaders();
   const sent = body.stream();
-  sent.on('data', (bytes: Buffer) => {
-    account.sentBytes += bytes.length;
-  });
   // A request that is given up says no more why.
   sent.once('error', (error) => {
     if (error instanceof AppError) stopped = error;
@@ -222,9 +240,16 @@ function forward(forwarding: Forwarding): void {
       outgoing.destroy(stopped);
     }
   });
-  pipeline(sent, outgoing, (error) => {
-    if (error) outgoing.destroy();
-  });
+  const see = (bytes: number): void => {
+    account.sentBytes += bytes;
+  };
+  const done = (error: Error | null): void => {
+    if (error === null) return;
+    outgoing.destroy();
+    // The rest of the guest's own is thrown away where it is told why.
+    if (sent !== incoming) sent.destroy();
+  };
+  flow({ from: sent, to: outgoing, see, done });
 }
 
 /** As they leave, with those that the connection needs. */
@@ -252,20 +277,28 @@ function giveBack(response: IncomingMessage, { answer, admitted, upgraded }: For
   setImmediate(() => {
     if (!answer.writableEnded && !answer.destroyed) answer.flushHeaders();
   });
-  response.on('data', (bytes: Buffer) => {
-    account.receivedBytes += bytes.length;
-  });
   response.on('end', () => {
     if (answer.chunkedEncoding) {
       orDestroy(answer, () => answer.addTrailers(written(admitted.scrubbed(pairedTrailers(response)))));
     }
   });
-  const done = (error?: Error | null): void => {
-    account.end(error ? 'failed' : 'allowed', status);
-    if (error) answer.destroy();
+  const see = (bytes: number): void => {
+    account.receivedBytes += bytes;
   };
-  if (given.through === null) pipeline(response, answer, done);
-  else pipeline(response, given.through, answer, done);
+  const done = (error: Error | null): void => {
+    account.end(error === null ? 'allowed' : 'failed', status);
+    if (error === null) return;
+    answer.destroy();
+    response.destroy();
+    given.through?.destroy();
+  };
+  const { through } = given;
+  if (through === null) flow({ from: response, to: answer, see, done });
+  else {
+    const passed = (error: Error | null): void => (error === null ? undefined : done(error));
+    flow({ from: response, to: through, see, done: passed });
+    flow({ from: through, to: answer, see: () => undefined, done });
+  }
 }
 
 /** Of a connection, so it is not handed on: what came in another coding would come without a word of it, and be read by nobody. */

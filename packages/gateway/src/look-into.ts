@@ -32,7 +32,7 @@ export async function lookInto(passage: Passage, asked: AskedRequest): Promise<E
 }
 
 async function readAhead(passage: Passage, { body, signal }: AskedRequest): Promise<Buffer | null> {
-  passage.lookedInto.add(passage.sandboxId, signal);
+  passage.lookedInto.add(passage.sandboxId, signal());
   const { bytes, isWhole } = await body.peek(MAX_CLASSIFIED_BYTES);
   return isWhole && bytes.length <= MAX_CLASSIFIED_BYTES ? bytes : null;
 }

@@ -63,6 +63,39 @@ describe('a request over TLS', () => {
   });
 });
 
+describe('a refusal', () => {
+  it.each(['TLS', 'clear text'])('is read by a program that still sends, in %s', async (form) => {
+    await world.allow({});
+    const socket = form === 'TLS' ? await world.tls('a.test', 443) : world.open('a.test', 80).socket;
+    socket.write('POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000000\r\n\r\n');
+    const piece = Buffer.alloc(64 * 1024);
+    let isOver = false;
+    const pour = (): void => {
+      while (!isOver && socket.write(piece));
+    };
+    socket.on('drain', pour);
+    pour();
+    const told = await text(socket);
+    isOver = true;
+    expect(told).toMatch(/^HTTP\/1.1 403 .*Rule: no rule\./s);
+  });
+
+  it('is the last answer of its connection: what was sent behind it is no request', async () => {
+    const heard: string[] = [];
+    const port = await world.serveHttps('a.test', (incoming, answer) => {
+      heard.push(incoming.url ?? '');
+      answer.end();
+    });
+    await world.allow({ allow: [allow({ host: 'a.test', path: '/may' })] });
+    const tls = await world.tls('a.test', port);
+    tls.write(`GET /no HTTP/1.1\r\nHost: a.test:${port}\r\n\r\n`);
+    await once(tls, 'readable');
+    tls.write(`GET /may HTTP/1.1\r\nHost: a.test:${port}\r\n\r\n`);
+    expect((await text(tls)).match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 403']);
+    expect(heard).toEqual([]);
+  });
+});
+
 describe('a request in clear text', () => {
   it('is judged one by one on one connection, and the host hears only of those that may', async () => {
     const heard: string[] = [];

@@ -20,6 +20,17 @@ async function get(socket: Duplex, host: string): Promise<{ status: number; body
   return { status: response.statusCode ?? 0, body: await text(response) };
 }
 
+it('is ended also where gateway and node are one process, without a socket between them', async () => {
+  const own = await World.open({ inProcess: true });
+  try {
+    const port = await own.serveHttps('a.test', (_incoming, answer) => answer.end('well'));
+    await own.allow({ allow: [allow({ host: 'a.test' })] });
+    expect(await get(await own.tls('a.test', port), `a.test:${port}`)).toEqual({ status: 200, body: 'well' });
+  } finally {
+    await own.close();
+  }
+});
+
 describe('the host of a connection', () => {
   it.each([
     ['SNI of a host that is allowed, on a connection to one that is not', 'b.test', 'a.test', 'a.test'],

@@ -20,6 +20,7 @@ import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:
 import {
   type AllowRule,
   type BoundSecret,
+  type EgressPort,
   type EgressRecord,
   type LifeId,
   type NetworkConstraints,
@@ -30,6 +31,7 @@ import {
   type SandboxId,
   type SandboxRules,
 } from '@space/core';
+import { connectEgress, type Service, serveEgress } from '@space/link';
 import { Authorities } from '../src/authorities.ts';
 import { createGateway, type Gateway, type GatewayOptions } from '../src/create-gateway.ts';
 import { sealed } from './sealed.ts';
@@ -42,6 +44,10 @@ const OUTSIDE = 'org_0000000000000002' as OrganisationId;
 export function allow(rule: Partial<AllowRule> & Pick<AllowRule, 'host'>): AllowRule {
   return { ports: 'all', protocol: 'http', access: 'write', path: '/', ...rule };
 }
+
+type WorldOptions = Pick<GatewayOptions, 'holdMs' | 'secretStores' | 'upstreamProxy'> & {
+  readonly inProcess?: boolean;
+};
 
 export interface Opened {
   /** The program's end. */
@@ -64,18 +70,29 @@ export class World {
   /** Each name that the gateway has looked up. */
   readonly lookedUp: string[] = [];
   readonly ended = new AbortController();
+  /** What the link met and nobody expected. */
+  readonly unexpected: unknown[] = [];
   /** Where the gateway keeps the keys of authorities. */
   readonly ownFolder: string;
+  #egress: EgressPort;
+  #service: Service | null = null;
   readonly #folder: string;
   readonly #outside: Authorities;
   readonly #servers: Server[] = [];
   readonly #sockets = new Set<Socket>();
   readonly #opened: Duplex[] = [];
 
-  static async open(more: Pick<GatewayOptions, 'holdMs' | 'secretStores' | 'upstreamProxy'> = {}): Promise<World> {
+  /** `inProcess`: without the link, as where all roles are one process. */
+  static async open({ inProcess = false, ...more }: WorldOptions = {}): Promise<World> {
     const folder = await mkdtemp(join(tmpdir(), 'space-gateway-'));
     const outside = new Authorities(join(folder, 'outside'));
-    return new World(folder, outside, { upstreamAuthorities: [await outside.certificateOf(OUTSIDE)], ...more });
+    const world = new World(folder, outside, { upstreamAuthorities: [await outside.certificateOf(OUTSIDE)], ...more });
+    if (inProcess) return world;
+    const socketPath = join(folder, 'link');
+    const onUnexpected = (thrown: unknown): void => void world.unexpected.push(thrown);
+    world.#service = await serveEgress({ egress: world.gateway, socketPath, onUnexpected });
+    world.#egress = connectEgress(socketPath);
+    return world;
   }
 
   private constructor(folder: string, outside: Authorities, options: Partial<GatewayOptions>) {
@@ -92,6 +109,7 @@ export class World {
         return this.names.get(host) ?? [];
       },
     });
+    this.#egress = this.gateway;
   }
 
   /** All names below `.test` may be private, so that they can be on loopback. */
@@ -121,7 +139,7 @@ export class World {
     const [socket, far] = duplexPair();
     socket.on('error', () => undefined);
     const ids = { sandboxId: SANDBOX, lifeId: LIFE };
-    const carried = this.gateway
+    const carried = this.#egress
       .carry({ ...ids, host, port }, lentBy(far), this.ended.signal)
       .then(
         () => null,
@@ -202,6 +220,7 @@ export class World {
 
   async close(): Promise<void> {
     for (const socket of this.#opened) socket.destroy();
+    await this.#service?.close();
     this.gateway.close();
     for (const socket of this.#sockets) socket.destroy();
     await Promise.all(this.#servers.map((server) => new Promise((resolve) => server.close(resolve))));
@@ -235,7 +254,9 @@ function lentBy(stream: Duplex): PortConnection {
     output: stream,
     async write(bytes) {
       if (stream.destroyed) throw new Error('the guest is gone');
-      if (!stream.write(bytes)) await Promise.race([once(stream, 'drain'), once(stream, 'close')]);
+      if (stream.write(bytes)) return;
+      const over = new AbortController();
+      await Promise.race(['drain', 'close'].map((event) => once(stream, event, over))).finally(() => over.abort());
     },
     end: () => void stream.end(),
     reset: () => void stream.destroy(),

@@ -6,7 +6,7 @@
  *     download                ◄ reply, body … end
  *     upload                  ► body … end   ◄ reply
  *     connect                 ◄ reply, then both ways: body … end
- *     lend                    both ways: body … end, each with credits against it; ◄ reply when it is over
+ *     lend                    both ways: end, of the bytes on a connection beside it; ◄ reply when it is over
  *
  * A failure may come in place of any answer and is the last frame. Who closes the line early gives the call up: the other
  * side's signal aborts. `read` are calls that change nothing, or nothing more when they are repeated.
@@ -43,6 +43,8 @@ export interface CallHead {
   readonly args: readonly unknown[];
   /** The span that it is a part of, where there are traces. */
   readonly traceparent?: string;
+  /** By which the connection that is lent finds the call. */
+  readonly ticket?: Uint8Array;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: methods of any port are called by what the table says of them.

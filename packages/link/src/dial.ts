@@ -5,7 +5,8 @@ import { sendBody } from './bodies.ts';
 import type { CallKind, Method } from './calls.ts';
 import { failureFrom } from './failure.ts';
 import { copy, LentConnection } from './lent.ts';
-import { FRAME, type Frame, type FrameKind, Line, MAX_BODY_BYTES } from './line.ts';
+import { FRAME, type Frame, type FrameKind, frameOf, Line, MAX_BODY_BYTES } from './line.ts';
+import { newTicket } from './tickets.ts';
 import { packValue, unpackValue } from './values.ts';
 
 /** What the errors of a broken line call the other side. */
@@ -134,9 +135,10 @@ export class Dialer {
     const own = all.at(-1) as PortConnection;
     const exchange = this.#begin(signal);
     let broken: { readonly thrown: unknown } | undefined;
+    const ticket = newTicket();
+    const far = new LentConnection(exchange.line, this.#beside(exchange, ticket));
     try {
-      await exchange.call(name, all.slice(0, -1));
-      const far = new LentConnection(exchange.line);
+      await exchange.call(name, all.slice(0, -1), ticket);
       // What fails since the far side is gone says nothing of why.
       const breakOff = (thrown: unknown): void => {
         if (!far.over) broken ??= { thrown };
@@ -153,8 +155,19 @@ export class Dialer {
       throw broken === undefined ? exchange.explain(thrown) : broken.thrown;
     } finally {
       exchange.end();
+      far.reset();
       own.reset();
     }
+  }
+
+  /** A connection for bytes alone, which says by the ticket which call it is of. */
+  #beside(exchange: Exchange, ticket: Uint8Array): Socket {
+    const socket = connect({ path: this.#peer.socketPath, allowHalfOpen: true });
+    socket.once('error', () => {
+      if (socket.bytesWritten === 0) exchange.end();
+    });
+    socket.write(frameOf(FRAME.ticket, ticket));
+    return socket;
   }
 
   #begin(signal: AbortSignal | undefined, repeatable = false): Exchange {
@@ -257,14 +270,12 @@ class Exchange {
     this.line.onGone(() => signal?.removeEventListener('abort', this.#onAbort));
   }
 
-  async call(method: string, args: readonly unknown[]): Promise<void> {
+  async call(method: string, args: readonly unknown[], ticket?: Uint8Array): Promise<void> {
     await this.#connected;
     this.#begun = true;
     const traceparent = this.#peer.traceparent?.();
-    await this.line.send(
-      FRAME.call,
-      packValue({ method, args, ...(traceparent === undefined ? {} : { traceparent }) }),
-    );
+    const more = { ...(traceparent === undefined ? {} : { traceparent }), ...(ticket === undefined ? {} : { ticket }) };
+    await this.line.send(FRAME.call, packValue({ method, args, ...more }));
   }
 
   /** The next frame of one of the kinds; throws the failure that came in its place. */

@@ -8,8 +8,8 @@ const EGRESS_CALLS = { carry: 'lend' } as const satisfies {
   readonly [K in keyof EgressPort]: KindOf<EgressPort[K]>;
 } & Calls;
 
-/** Of all sandboxes of a machine. */
-const MAX_CONNECTIONS = 16_384;
+/** Of all sandboxes of a machine, two for each: the line, and the bytes beside it. */
+const MAX_CONNECTIONS = 32_768;
 const MAX_HOST_LETTERS = 253;
 
 interface ServeEgressOptions {

@@ -1,16 +1,14 @@
 /**
- * One end of a connection that is lent over a line: who calls has the connection, and who answers uses it. Both ends read all
- * that comes at once, so that each notices when the other is gone, however slow who uses it is; what they may hold unread is
- * bounded by credits: a side sends no more than a window beyond what the other has taken.
+ * One end of a connection that is lent: who calls has the connection, and who answers uses it. Its bytes have a socket of their
+ * own, as they are: the kernel holds what is unread, and who uses it can have that socket. The line beside it says what a
+ * socket cannot: that the end of the bytes is the end that was meant, and not a reset; and how it ended.
  */
-import { AppError, type PortConnection } from '@space/core';
-import { FRAME, type Frame, type Line, LineError, MAX_BODY_BYTES } from './line.ts';
+import type { Socket } from 'node:net';
+import { AppError, type LentSocket, type PortConnection } from '@space/core';
+import { FRAME, type Frame, type Line, LineError } from './line.ts';
 
-/** Of each direction: what may be under way, and unread. */
-const WINDOW_BYTES = 256 * 1024;
-/** What has been taken is told of in such portions: a frame of its own for each piece would cost as much as the piece. */
-const CREDIT_AFTER_BYTES = WINDOW_BYTES / 4;
-const CREDIT_BYTES = 4;
+/** The other side is told of a reset by the line first, so that it does not take it for an end. */
+const RESET_WITHIN_MS = 5_000;
 
 export class LentConnection implements PortConnection {
   readonly output: AsyncIterable<Uint8Array>;
@@ -18,24 +16,27 @@ export class LentConnection implements PortConnection {
   /** The frame that came in place of more; undefined: the line is gone. Never rejects. */
   readonly last: Promise<Frame | undefined>;
   readonly #line: Line;
+  readonly #socket: Socket;
   readonly #close: () => void;
-  readonly #unread: Uint8Array[] = [];
-  #unreadBytes = 0;
-  /** Taken, and not told of yet. */
-  #takenBytes = 0;
-  #room = WINDOW_BYTES;
+  /** Ours is delivered. */
   #ended = false;
+  /** The other side has said that what has come is all. */
   #farEnded = false;
+  #hasReadAll = false;
   #over = false;
-  #wakeReader = (): void => undefined;
-  #wakeWriter = (): void => undefined;
+  #isTaken = false;
+  #isReset = false;
+  #wake = (): void => undefined;
 
-  constructor(line: Line) {
+  constructor(line: Line, socket: Socket) {
     this.#line = line;
+    this.#socket = socket;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.closed = promise;
     this.#close = resolve;
     this.output = this.#read();
+    socket.on('error', () => undefined);
+    socket.once('finish', () => this.#tellEnd());
     this.last = this.#receive()
       .catch(() => {
         line.close();
@@ -50,84 +51,105 @@ export class LentConnection implements PortConnection {
   }
 
   async write(bytes: Uint8Array): Promise<void> {
-    for (let offset = 0; offset < bytes.length; ) {
-      while (this.#room <= 0 && !this.#over) await new Promise<void>((resolve) => (this.#wakeWriter = resolve));
-      if (this.#over || this.#ended) throw cut();
-      const piece = bytes.subarray(offset, offset + Math.min(MAX_BODY_BYTES, this.#room));
-      offset += piece.length;
-      this.#room -= piece.length;
-      await this.#line.send(FRAME.body, [piece]);
-    }
+    const socket = this.#socket;
+    if (this.#over || !socket.writable) throw cut();
+    if (socket.write(bytes)) return;
+    await eventOf(socket, 'drain');
+    if (socket.destroyed) throw cut();
   }
 
   end(): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    void this.#line.send(FRAME.end);
-    this.#settle();
+    this.#socket.end();
   }
 
+  /** Behind our end it is no reset of what was sent, and the line may still say how it ended. */
   reset(): void {
-    if (!this.#ended || !this.#farEnded) this.#line.close();
+    if (!this.#ended && !this.#socket.writableEnded) {
+      this.#isReset = true;
+      this.#line.close();
+    }
+    this.#discard();
+  }
+
+  /** What was ended is delivered before it is said that all is over; what comes meanwhile, nobody wants. */
+  async whenDelivered(): Promise<void> {
+    const socket = this.#socket;
+    if (!socket.writableEnded) return void socket.destroy();
+    if (!socket.writableFinished) await eventOf(socket, 'finish');
+    if (!this.#isTaken && !socket.destroyed) socket.resume();
+  }
+
+  /** The socket itself, with what was read of it to be read again; null when it is ended already. */
+  take(unread: Uint8Array): LentSocket | null {
+    const socket = this.#socket;
+    if (!socket.readable || !socket.writable || this.#over) return null;
+    if (unread.length > 0) socket.unshift(Buffer.from(unread));
+    this.#isTaken = true;
+    return { socket, ended: () => this.#tellEnd() };
   }
 
   async *#read(): AsyncGenerator<Uint8Array, void> {
+    const socket = this.#socket;
     try {
       for (;;) {
-        const piece = this.#unread.shift();
-        if (piece !== undefined) {
-          yield piece;
-          this.#unreadBytes -= piece.length;
-          this.#takenBytes += piece.length;
-          if (this.#takenBytes >= CREDIT_AFTER_BYTES) {
-            const taken = credit(this.#takenBytes);
-            this.#takenBytes = 0;
-            await this.#line.send(FRAME.credit, [taken]);
-          }
-        } else if (this.#farEnded) {
-          return this.#settle();
-        } else {
-          if (this.#over) throw cut();
-          await new Promise<void>((resolve) => (this.#wakeReader = resolve));
-        }
+        const bytes: Uint8Array | null = socket.read();
+        if (bytes !== null) yield bytes;
+        else if (socket.readableEnded || socket.destroyed) break;
+        else await eventOf(socket, 'readable', 'end');
       }
+      // Bytes and word are on two sockets, and come in either order.
+      while (!this.#farEnded && !this.#over) await new Promise<void>((resolve) => (this.#wake = resolve));
+      if (!this.#farEnded || this.#isReset) throw cut();
+      this.#hasReadAll = true;
+      this.#settle();
     } finally {
-      if (!this.#farEnded) this.reset();
+      if (!this.#hasReadAll) this.reset();
     }
   }
 
   async #receive(): Promise<Frame | undefined> {
     for (;;) {
       const frame = await this.#line.read();
-      switch (frame?.kind) {
-        case FRAME.body:
-          this.#unreadBytes += frame.payload.length;
-          if (this.#farEnded || this.#unreadBytes > WINDOW_BYTES) throw new LineError('more was sent than may be');
-          this.#unread.push(frame.payload);
-          break;
-        case FRAME.end:
-          this.#farEnded = true;
-          break;
-        case FRAME.credit:
-          this.#room = Math.min(WINDOW_BYTES, this.#room + frame.payload.readUInt32BE(0));
-          this.#wakeWriter();
-          break;
-        default:
-          return frame;
-      }
-      this.#wakeReader();
+      if (frame?.kind !== FRAME.end) return frame;
+      if (this.#farEnded) throw new LineError('the other side has ended twice');
+      this.#farEnded = true;
+      this.#wake();
     }
+  }
+
+  #tellEnd(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    void this.#line.send(FRAME.end);
+    this.#settle();
   }
 
   #finish(): void {
     this.#over = true;
-    this.#wakeReader();
-    this.#wakeWriter();
+    this.#wake();
     this.#close();
+    if (!this.#farEnded) this.#discard();
   }
 
   #settle(): void {
-    if (this.#ended && this.#farEnded && this.#unread.length === 0) this.#close();
+    if (this.#ended && this.#hasReadAll) this.#close();
+  }
+
+  /** Until the other side, which the line tells, has closed it; what we have ended is delivered meanwhile. */
+  #discard(): void {
+    const socket = this.#socket;
+    if (socket.destroyed || this.#isTaken) return;
+    if (this.#line.gone) {
+      const late = setTimeout(() => socket.destroy(), RESET_WITHIN_MS);
+      late.unref();
+      socket.once('close', () => clearTimeout(late));
+    }
+    const close = (): void => {
+      if (socket.writableEnded && !socket.writableFinished) socket.once('finish', () => socket.destroy());
+      else socket.destroy();
+    };
+    if (socket.readableEnded) close();
+    else socket.once('end', close).resume();
   }
 }
 
@@ -137,10 +159,16 @@ export async function copy(from: PortConnection, to: PortConnection): Promise<vo
   to.end();
 }
 
-function credit(bytes: number): Uint8Array {
-  const frame = Buffer.allocUnsafe(CREDIT_BYTES);
-  frame.writeUInt32BE(bytes);
-  return frame;
+/** Returns when one of them happens, or the socket is closed. */
+function eventOf(socket: Socket, ...names: readonly string[]): Promise<void> {
+  return new Promise((resolve) => {
+    const all = [...names, 'close'];
+    const settle = (): void => {
+      for (const name of all) socket.off(name, settle);
+      resolve();
+    };
+    for (const name of all) socket.on(name, settle);
+  });
 }
 
 function cut(): AppError {

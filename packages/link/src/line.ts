@@ -12,7 +12,7 @@ const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 export const MAX_BODY_BYTES = 64 * 1024;
 const HEADER_BYTES = 5;
 
-export const FRAME = { call: 1, reply: 2, item: 3, body: 4, end: 5, failure: 6, credit: 7 } as const;
+export const FRAME = { call: 1, reply: 2, item: 3, body: 4, end: 5, failure: 6, ticket: 7 } as const;
 export type FrameKind = (typeof FRAME)[keyof typeof FRAME];
 
 export interface Frame {
@@ -32,22 +32,25 @@ export class Line {
   #failure: Error | undefined;
   #wake = (): void => undefined;
   readonly #onGone = new Set<() => void>();
-
-  constructor(stream: Duplex) {
-    this.#stream = stream;
-    stream.on('readable', () => this.#wake());
-    stream.on('end', () => {
+  readonly #listeners = {
+    readable: () => this.#wake(),
+    end: () => {
       this.#ended = true;
       this.#wake();
-    });
-    stream.on('error', (error) => {
+    },
+    error: (error: Error) => {
       this.#failure ??= error;
-    });
-    stream.on('close', () => {
+    },
+    close: () => {
       this.#ended = true;
       this.#wake();
       for (const listener of this.#onGone) listener();
-    });
+    },
+  };
+
+  constructor(stream: Duplex) {
+    this.#stream = stream;
+    for (const [event, listener] of Object.entries(this.#listeners)) stream.on(event, listener);
   }
 
   get gone(): boolean {
@@ -66,11 +69,8 @@ export class Line {
     if (!stream.writable) return;
     const length = parts.reduce((sum, part) => sum + part.length, 0);
     if (length > MAX_FRAME_BYTES) throw new LineError(`a frame would be ${length} bytes long`);
-    const header = Buffer.allocUnsafe(HEADER_BYTES);
-    header.writeUInt32BE(length);
-    header[4] = kind;
     stream.cork();
-    let room = stream.write(header);
+    let room = stream.write(headerOf(kind, length));
     for (const part of parts) room = stream.write(part);
     stream.uncork();
     if (room) return;
@@ -116,6 +116,11 @@ export class Line {
     this.#stream.destroy();
   }
 
+  /** The connection has no frames any more: what follows is for whoever reads it. */
+  release(): void {
+    for (const [event, listener] of Object.entries(this.#listeners)) this.#stream.off(event, listener);
+  }
+
   async #take(count: number): Promise<Buffer | undefined> {
     for (;;) {
       const bytes: Buffer | null = this.#stream.destroyed ? null : this.#stream.read(count);
@@ -138,4 +143,16 @@ export class Line {
     this.close();
     return new LineError(what);
   }
+}
+
+/** A whole frame, for whoever has no line. */
+export function frameOf(kind: FrameKind, payload: Uint8Array): Buffer {
+  return Buffer.concat([headerOf(kind, payload.length), payload]);
+}
+
+function headerOf(kind: FrameKind, length: number): Buffer {
+  const header = Buffer.allocUnsafe(HEADER_BYTES);
+  header.writeUInt32BE(length);
+  header[4] = kind;
+  return header;
 }

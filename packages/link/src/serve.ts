@@ -1,12 +1,13 @@
 /** The side that answers: takes lines, and carries out one call on each. */
 import { chmod, rm } from 'node:fs/promises';
-import { createServer, type Server } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 import { AppError, type PortConnection, type Tracer } from '@space/core';
 import { receiveBody, sendBody } from './bodies.ts';
 import type { CallHead, CallKind, Calls, Method } from './calls.ts';
 import { describeFailure } from './failure.ts';
 import { LentConnection } from './lent.ts';
 import { FRAME, Line } from './line.ts';
+import { Tickets } from './tickets.ts';
 import { packValue, unpackValue } from './values.ts';
 
 /** From connecting to the whole call frame. */
@@ -35,12 +36,12 @@ export interface Service {
 }
 
 export async function serveCalls(served: ServedCalls): Promise<Service> {
-  const lines = new Set<Line>();
+  const sockets = new Set<Socket>();
+  const tickets = Object.values(served.calls).includes('lend') ? new Tickets() : null;
   const server = createServer((socket) => {
-    const line = new Line(socket);
-    lines.add(line);
-    line.onGone(() => lines.delete(line));
-    void answer(line, served);
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+    void answer(socket, served, tickets);
   });
   server.maxConnections = served.maxLines ?? MAX_LINES;
   // Of a process that is gone: nobody listens on it.
@@ -50,7 +51,7 @@ export async function serveCalls(served: ServedCalls): Promise<Service> {
   return {
     async close() {
       const closed = new Promise((resolve) => server.close(resolve));
-      for (const line of lines) line.close();
+      for (const socket of sockets) socket.destroy();
       await closed;
     },
   };
@@ -66,19 +67,24 @@ async function listen(server: Server, path: string): Promise<void> {
   });
 }
 
-async function answer(line: Line, served: ServedCalls): Promise<void> {
+async function answer(socket: Socket, served: ServedCalls, tickets: Tickets | null): Promise<void> {
+  const line = new Line(socket);
   const gone = new AbortController();
   line.onGone(() => gone.abort(new AppError('link_lost', 'The caller is gone.')));
   let method = '';
   try {
     const head = await readHead(line);
     if (head === undefined) return line.close();
+    if (head instanceof Uint8Array) {
+      if (tickets === null) return line.close();
+      return takeLent(line, socket, head, tickets);
+    }
     method = head.method;
     const kind = Object.hasOwn(served.calls, method) ? served.calls[method] : undefined;
     const run = served.methods[method];
     if (kind === undefined || run === undefined) throw new AppError('bad_request', `There is no call "${method}".`);
     served.check?.(method, head.args);
-    const work = () => carryOut(line, kind, run, head.args, gone.signal);
+    const work = () => carryOut({ line, kind, run, head, tickets, signal: gone.signal });
     // What is no part of a trace is not traced: the other side asks for much by itself.
     const { tracer } = served;
     if (tracer === undefined || head.traceparent === undefined) await work();
@@ -91,28 +97,46 @@ async function answer(line: Line, served: ServedCalls): Promise<void> {
   line.discard();
 }
 
-async function readHead(line: Line): Promise<CallHead | undefined> {
+/** The bytes of a connection, of which a call on a line of its own tells. */
+function takeLent(line: Line, socket: Socket, ticket: Uint8Array, tickets: Tickets): void {
+  line.release();
+  socket.allowHalfOpen = true;
+  tickets.offer(ticket, socket);
+}
+
+/** A call, or the ticket of one. */
+async function readHead(line: Line): Promise<CallHead | Uint8Array | undefined> {
   const late = setTimeout(() => line.close(), CALL_WITHIN_MS);
   try {
     const frame = await line.read();
     if (frame === undefined) return undefined;
+    if (frame.kind === FRAME.ticket) return frame.payload;
     if (frame.kind !== FRAME.call) throw new AppError('bad_request', 'The first frame is no call.');
-    const { method, args, traceparent } = unpackValue(frame.payload) as Partial<CallHead>;
+    const { method, args, traceparent, ticket } = unpackValue(frame.payload) as Partial<CallHead>;
     if (typeof method !== 'string' || !Array.isArray(args))
       throw new AppError('bad_request', 'The call has no method.');
-    return typeof traceparent === 'string' ? { method, args, traceparent } : { method, args };
+    return {
+      method,
+      args,
+      ...(typeof traceparent === 'string' ? { traceparent } : {}),
+      ...(ticket instanceof Uint8Array ? { ticket } : {}),
+    };
   } finally {
     clearTimeout(late);
   }
 }
 
-async function carryOut(
-  line: Line,
-  kind: CallKind,
-  run: Method,
-  args: readonly unknown[],
-  signal: AbortSignal,
-): Promise<void> {
+interface CarriedOut {
+  readonly line: Line;
+  readonly kind: CallKind;
+  readonly run: Method;
+  readonly head: CallHead;
+  readonly tickets: Tickets | null;
+  readonly signal: AbortSignal;
+}
+
+async function carryOut({ line, kind, run, head, tickets, signal }: CarriedOut): Promise<void> {
+  const { args } = head;
   switch (kind) {
     case 'call':
     case 'read':
@@ -144,8 +168,12 @@ async function carryOut(
       return carry(line, connection);
     }
     case 'lend': {
-      const lent = new LentConnection(line);
+      if (tickets === null) throw new AppError('bad_request', 'Nothing is lent here.');
+      const socket = await tickets.find(head.ticket ?? new Uint8Array(), signal);
+      const lent = new LentConnection(line, socket);
+      line.onGone(() => socket.destroy());
       await run(...args, lent, signal);
+      await lent.whenDelivered();
       return line.send(FRAME.reply, packValue(null));
     }
   }

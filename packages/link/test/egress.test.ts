@@ -1,8 +1,10 @@
 /** The way out over the link: bytes both ways at the pace of who reads, ends, refusals, and cuts that both sides notice. */
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AppError, newId } from '@space/core';
+import { AppError, type LentGuest, newId } from '@space/core';
 import { connectEgress, type Service, serveEgress } from '@space/link';
 import { FakeEgress, portPair, seededChance } from '@space/testkit';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -124,6 +126,60 @@ it('lets one direction flow while the other stands still', async () => {
   expect(await got.promise).toBe(100 * PIECE.length);
   program.reset();
   await expect(carried).rejects.toMatchObject({ code: 'link_lost' });
+});
+
+it('a program that resets is no end for the gateway, however much it had sent', async () => {
+  const heard = Promise.withResolvers<unknown>();
+  gateway.handle = async (guest) => {
+    await textOf(guest.output).then(heard.resolve, heard.reject);
+  };
+  const { program, carried } = carry();
+  const both = Promise.allSettled([heard.promise, carried]);
+  await program.write(PIECE);
+  program.reset();
+  const lost = { status: 'rejected', reason: { code: 'link_lost' } };
+  expect(await both).toMatchObject([lost, lost]);
+});
+
+it('what the gateway has ended arrives whole at a program that still sends', async () => {
+  gateway.handle = async (guest) => {
+    for (let count = 0; count < 100; count += 1) await guest.write(PIECE);
+    guest.end();
+  };
+  const { program, carried } = carry();
+  const pour = async () => {
+    for (;;) await program.write(PIECE);
+  };
+  const poured = pour().catch(() => undefined);
+  expect((await textOf(program.output)).length).toBe(100 * PIECE.length);
+  await carried;
+  await poured;
+});
+
+it('gives the gateway the socket of the kernel, with what was read of it', async () => {
+  gateway.handle = async (guest) => {
+    const { take } = guest as LentGuest;
+    for await (const first of guest.output) {
+      const taken = take?.call(guest, first);
+      if (taken == null) throw new Error('there is no socket');
+      taken.socket.once('finish', taken.ended);
+      taken.socket.pipe(taken.socket);
+      await once(taken.socket, 'close');
+      return;
+    }
+  };
+  const { program, carried } = carry();
+  await program.write(Buffer.from('hello '));
+  void program.write(Buffer.from('again')).then(() => program.end());
+  expect(await textOf(program.output)).toBe('hello again');
+  await carried;
+});
+
+it('bytes that no call announces, and a second connection of one call, are turned away', async () => {
+  const stranger = connect(socketPath);
+  stranger.write(Buffer.from([0, 0, 0, 3, 7, 1, 2, 3]));
+  await once(stranger, 'close');
+  expect(gateway.asked).toEqual([]);
 });
 
 it('a gateway that resets is a cut for the program; one that dies too', async () => {

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
-import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { type LifeId, NO_CONSTRAINTS, type OrganisationId, type PortConnection, type SandboxId } from '@space/core';
@@ -109,7 +109,7 @@ async function serveNode(): Promise<Begun> {
     const connection: PortConnection = {
       output: socket,
       async write(bytes) {
-        if (!socket.write(bytes)) await Promise.race([once(socket, 'drain'), once(socket, 'close')]);
+        if (!socket.write(bytes)) await roomIn(socket);
       },
       end: () => void socket.end(),
       reset: () => void socket.destroy(),
@@ -123,6 +123,16 @@ async function serveNode(): Promise<Begun> {
   });
   await once(server.listen(0, '127.0.0.1', 4096), 'listening');
   return [{ port: (server.address() as AddressInfo).port, ca: '' }, async () => void server.close()];
+}
+
+function roomIn(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    const settle = (): void => {
+      for (const event of ['drain', 'close']) socket.off(event, settle);
+      resolve();
+    };
+    for (const event of ['drain', 'close']) socket.on(event, settle);
+  });
 }
 
 function sandboxOf(index: number): SandboxId {

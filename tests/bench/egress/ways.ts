@@ -13,6 +13,8 @@ import { promisify } from 'node:util';
 import { HOST, type Ready } from './processes.ts';
 
 const run = promisify(execFile);
+/** Of the clock that the kernel tells processor time by. */
+const TICK_MS = 10;
 
 interface Client {
   /** Bytes of the body that came. Throws when the answer is not 200. */
@@ -27,6 +29,8 @@ export interface Way {
   once(): Client;
   /** The most that the process between has had. */
   memoryMiB(): Promise<number | null>;
+  /** Processor time of the process between so far. */
+  cpuMs(): Promise<number | null>;
 }
 
 export async function openWays(): Promise<{ readonly all: readonly Way[]; close(): Promise<void> }> {
@@ -109,6 +113,15 @@ function wayOf(
       if (child === null) return null;
       const status = await readFile(`/proc/${child.pid}/status`, 'utf8');
       return Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1]) / 1024;
+    },
+    async cpuMs() {
+      if (child === null) return null;
+      const stat = await readFile(`/proc/${child.pid}/stat`, 'utf8');
+      const [userTicks, systemTicks] = stat
+        .slice(stat.lastIndexOf(')') + 2)
+        .split(' ')
+        .slice(11, 13);
+      return (Number(userTicks) + Number(systemTicks)) * TICK_MS;
     },
   };
 }

@@ -52,7 +52,7 @@ export async function placeSecret(passage: Passage, asked: AskedRequest): Promis
     return unplaced(asked);
   }
   const plan = planPlacement(asked, bound);
-  const value = await secrets.valueOf(organisationId, bound.secret, asked.signal);
+  const value = await secrets.valueOf(organisationId, bound.secret, asked.signal());
   const isGranted = (rules: LoadedRules): boolean => rules.secrets.some((one) => isSame(one, bound));
   if (!isGranted(passage.rules)) throw refusedSecret(`The binding "${bound.binding}" has been taken away or changed.`);
   const placed = plan(value);
