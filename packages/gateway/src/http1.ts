@@ -6,6 +6,7 @@ import {
   Agent,
   createServer,
   type IncomingMessage,
+  type InformationEvent,
   request,
   type Server,
   ServerResponse,
@@ -131,6 +132,8 @@ export class Http1Front {
       if (passage.failure !== null) throw passage.failure;
       const { method = '', url = '', rawHeaders } = incoming;
       const form = { method, url, rawHeaders, isUpgrade: upgraded !== undefined };
+      // The parser reads nothing behind a request for another protocol, also when it is answered in this one.
+      if (upgraded === undefined && incoming.headers.upgrade !== undefined) answer.shouldKeepAlive = false;
       const head = readHttp1Head(form, passage.target, way.secure ? 443 : 80);
       // Whoever waits for `100 Continue` sends nothing before.
       const body = new RequestBody(incoming, () => {
@@ -190,6 +193,7 @@ function forward(forwarding: Forwarding): void {
   outgoing.on('error', fail);
   outgoing.on('timeout', () => outgoing.destroy(new AppError('egress_failed', 'The host did not answer in time.')));
   outgoing.on('continue', () => answer.writeContinue());
+  outgoing.on('information', (early) => orDestroy(answer, () => giveEarly(early, forwarding)));
   outgoing.on('response', (response) => {
     // What a host says may be more than can be said again: then it has not answered as it should.
     try {
@@ -299,6 +303,18 @@ function giveBack(response: IncomingMessage, { answer, admitted, upgraded }: For
     flow({ from: response, to: through, see, done: passed });
     flow({ from: through, to: answer, see: () => undefined, done });
   }
+}
+
+/** Hints that come ahead of the answer; which ones there are is Node's to say. A client of HTTP/1.0 would take one for the answer. */
+function giveEarly({ statusCode, rawHeaders }: InformationEvent, { incoming, answer, admitted }: Forwarding): void {
+  if (answer.headersSent || incoming.httpVersion === '1.0') return;
+  if (statusCode === 102) answer.writeProcessing();
+  if (statusCode !== 103) return;
+  const given = admitted
+    .scrubbed(answerHeaders(rawHeaders))
+    .map(([name, value]) => [name.toLowerCase(), value] as const);
+  const link = given.filter(([name]) => name === 'link').map(([, value]) => value);
+  if (link.length > 0) answer.writeEarlyHints({ ...Object.fromEntries(given), link });
 }
 
 /** Of a connection, so it is not handed on: what came in another coding would come without a word of it, and be read by nobody. */

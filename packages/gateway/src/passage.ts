@@ -72,6 +72,8 @@ interface Begun {
 interface UnderWay {
   readonly judge: (rules: LoadedRules) => EgressDecision;
   readonly cut: () => void;
+  /** By rules that do not let it be. */
+  isCut: boolean;
 }
 
 export interface Account {
@@ -132,6 +134,10 @@ export class Passage implements OpenConnection {
     return this.connection.sandboxId;
   }
 
+  get organisationId() {
+    return this.#options.rules()?.organisationId ?? null;
+  }
+
   get lookedInto() {
     return this.#options.lookedInto;
   }
@@ -181,12 +187,13 @@ export class Passage implements OpenConnection {
       // It was asked for, and approved.
       return approvalId !== null && mustBeAsked(decision) ? { allowed: true, rule } : decision;
     };
-    return this.#begin({ judge, cut }, { rule, request, secret, approval: approvalId });
+    return this.#begin({ judge, cut, isCut: false }, { rule, request, secret, approval: approvalId });
   }
 
   beginOpaque(protocol: 'tls' | 'tcp', rule: string): Account {
     const cut = () => this.cut(refused(NO_RULES));
-    return this.#begin({ judge: (rules) => decideOpaque(rules, this.target, protocol), cut }, { rule, protocol });
+    const judge = (rules: LoadedRules): EgressDecision => decideOpaque(rules, this.target, protocol);
+    return this.#begin({ judge, cut, isCut: false }, { rule, protocol });
   }
 
   /** Writes down what was not let through, or failed before it began. */
@@ -210,7 +217,9 @@ export class Passage implements OpenConnection {
     if (rules === null || !decideTarget(rules, this.target).allowed) return false;
     if ([...this.#dialled].some((is) => !decideAddress(rules, this.target, is).allowed)) return false;
     for (const one of [...this.#underWay]) {
-      if (!one.judge(rules).allowed) one.cut();
+      if (one.judge(rules).allowed) continue;
+      one.isCut = true;
+      one.cut();
     }
     return true;
   }
@@ -242,8 +251,11 @@ export class Passage implements OpenConnection {
     const account: Account = {
       sentBytes: 0,
       receivedBytes: 0,
-      end: (outcome, status) => {
+      end: (ended, status) => {
         if (!this.#underWay.delete(underWay)) return;
+        // However it is noticed by who carries it.
+        const isCut = ended !== 'allowed' && (underWay.isCut || this.signal.aborted);
+        const outcome = isCut ? 'cut' : ended;
         const { sentBytes, receivedBytes } = account;
         const bytes = { sentBytes, receivedBytes, status: status ?? null };
         this.#record({ protocol, request, rule, secret, approval, outcome, sinceMs, ...bytes });

@@ -3,6 +3,7 @@ import type { OrganisationId, SandboxId } from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { HeldAskRoom } from './held-asks.ts';
 import { LookedInto } from './look-into.ts';
+import { OpenConnections } from './open-connections.ts';
 
 const sandbox = (number: number) => `sbx_${number}` as SandboxId;
 const organisation = (number: number) => `org_${number}` as OrganisationId;
@@ -59,5 +60,35 @@ describe('requests that are looked into', () => {
       request.abort();
     }
     expect(timesOf(() => looked.add(sandbox(1), new AbortController().signal))).toBe(128);
+  });
+});
+
+describe('open connections', () => {
+  const of = (sandboxId: SandboxId, organisationId: OrganisationId | null) => ({
+    sandboxId,
+    organisationId,
+    activeAtMs: 0,
+    judgeAgain: () => true,
+    cut: () => undefined,
+  });
+
+  it('are left for other organisations, however many sandboxes one has', () => {
+    const open = new OpenConnections();
+    const greedy = Array.from({ length: 60 }, (_, index) =>
+      timesOf(() => open.add(of(sandbox(index), organisation(1)))),
+    );
+    expect(greedy[0]).toBe(256);
+    expect(greedy.reduce((sum, one) => sum + one)).toBe(5_000);
+    expect(timesOf(() => open.add(of(sandbox(200), organisation(2))))).toBe(256);
+    expect(timesOf(() => open.add(of(sandbox(300), null)))).toBe(256);
+    expect(() => open.add(of(sandbox(70), organisation(1)))).toThrow(/organisation/);
+  });
+
+  it('give their places back', () => {
+    const open = new OpenConnections();
+    const leave = Array.from({ length: 256 }, () => open.add(of(sandbox(1), organisation(1))));
+    expect(() => open.add(of(sandbox(1), organisation(1)))).toThrow(/sandbox/);
+    for (const one of leave) one();
+    expect(timesOf(() => open.add(of(sandbox(1), organisation(1))))).toBe(256);
   });
 });

@@ -96,6 +96,34 @@ describe('a refusal', () => {
   });
 });
 
+it('hints that a host gives ahead of its answer are passed on', async () => {
+  const port = await world.serveHttps('a.test', (_incoming, answer) => {
+    answer.writeProcessing();
+    answer.writeEarlyHints({ link: '</style.css>; rel=preload', 'x-id': '7' }, () => answer.end('well'));
+  });
+  await world.allow({ allow: [allow({ host: 'a.test' })] });
+  const tls = await world.tls('a.test', port);
+  const asked = request({ createConnection: () => tls as never, path: '/', headers: { host: `a.test:${port}` } });
+  const early: unknown[] = [];
+  asked.on('information', ({ statusCode, headers }) => early.push([statusCode, headers]));
+  asked.end();
+  const [response] = (await once(asked, 'response')) as [IncomingMessage];
+  expect(early).toEqual([
+    [102, {}],
+    [103, { link: '</style.css>; rel=preload', 'x-id': '7' }],
+  ]);
+  expect(await text(response)).toBe('well');
+});
+
+it('a request that offers another protocol is answered in this one, and says that its connection ends', async () => {
+  const port = await world.serveHttp('a.test', (_incoming, answer) => answer.end('well'));
+  await world.allow({ allow: [allow({ host: 'a.test' })] });
+  const { socket } = world.open('a.test', port);
+  const offer = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n';
+  const told = await say(socket, `GET / HTTP/1.1\r\nHost: a.test:${port}\r\n${offer}`);
+  expect(told).toMatch(/^HTTP\/1.1 200 .*Connection: close.*well/is);
+});
+
 describe('a request in clear text', () => {
   it('is judged one by one on one connection, and the host hears only of those that may', async () => {
     const heard: string[] = [];

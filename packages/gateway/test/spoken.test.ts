@@ -197,7 +197,7 @@ describe('MCP', () => {
     const ended = once(response, 'error');
     await world.allow({ allow: [allow({ host: 'a.test', access: 'read', speaks: 'mcp', tools: ['other'] })] });
     await ended;
-    await expect.poll(() => world.records()).toMatchObject([{ calls: 'mcp: tools/call search', outcome: 'failed' }]);
+    await expect.poll(() => world.records()).toMatchObject([{ calls: 'mcp: tools/call search', outcome: 'cut' }]);
   });
 
   it('waits for `100 Continue` no longer than until it is looked into', async () => {

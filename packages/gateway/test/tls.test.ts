@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { request } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
+import type { AllowRule } from '@space/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { allow, ORGANISATION, SANDBOX, text, World } from './world.ts';
 
@@ -112,6 +113,35 @@ describe('the authority of an organisation', () => {
   });
 });
 
+/** What SPECIFICATION.md promises of a policy that is tightened. */
+const REACHED_WITHIN_MS = 2_000;
+
+function sendOn(socket: Duplex, bytes: string): Duplex {
+  socket.write(bytes, 'latin1');
+  return socket;
+}
+
+const uploadTo = (port: number): string =>
+  `POST / HTTP/1.1\r\nHost: a.test:${port}\r\nContent-Length: 1000\r\n\r\nbegun`;
+const upgradeTo = (port: number): string =>
+  `GET / HTTP/1.1\r\nHost: a.test:${port}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n` +
+  'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
+
+/** A host that has heard something, and says no more. */
+function serveFor(what: string, heard: () => void): Promise<number> {
+  if (what === 'other bytes') return world.serveTcp('a.test', (socket) => void socket.on('data', heard));
+  if (what.endsWith('clear text')) return world.serveHttp('a.test', (incoming) => void incoming.on('data', heard));
+  return world.serveHttps(
+    'a.test',
+    (incoming) => void incoming.on('data', heard),
+    'a.test',
+    (socket) => {
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+      heard();
+    },
+  );
+}
+
 describe('rules that change', () => {
   it('cut what they do not allow any more before they are in force, and leave the rest', async () => {
     const port = await world.serveHttps('a.test', (_incoming, answer) => answer.writeHead(200).write('begun'));
@@ -132,6 +162,26 @@ describe('rules that change', () => {
     await world.allow({ allow: [allow({ host: 'a.test', path: '/other' })] });
     await closed;
     expect(response.complete).toBe(false);
+    await expect.poll(() => world.records()).toMatchObject([{ outcome: 'cut', status: null, rule: 'allow 1: a.test' }]);
+  });
+
+  it.each<[string, Partial<AllowRule>, (port: number) => Promise<Duplex>]>([
+    ['an upload', {}, async (port) => sendOn(await world.tls('a.test', port), uploadTo(port))],
+    ['an upload in clear text', {}, async (port) => sendOn(world.open('a.test', port).socket, uploadTo(port))],
+    ['a WebSocket', {}, async (port) => sendOn(await world.tls('a.test', port), upgradeTo(port))],
+    ['other bytes', { protocol: 'tcp' }, async (port) => sendOn(world.open('a.test', port).socket, '\0\x01')],
+  ])('reach %s within two seconds, and it is recorded as cut', async (what, rule, begin) => {
+    const begun = Promise.withResolvers<void>();
+    const port = await serveFor(what, () => begun.resolve());
+    await world.allow({ allow: [allow({ host: 'a.test', ...rule })] });
+    const socket = await begin(port);
+    await begun.promise;
+    const closed = once(socket.resume(), 'close');
+    const changedAtMs = performance.now();
+    await world.allow({ allow: [allow({ host: 'b.test' })] });
+    await closed;
+    expect(performance.now() - changedAtMs).toBeLessThan(REACHED_WITHIN_MS);
+    await expect.poll(() => world.records()).toMatchObject([{ outcome: 'cut' }]);
   });
 
   it('cut an idle connection to a host that is not allowed any more', async () => {

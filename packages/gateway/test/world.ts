@@ -185,8 +185,14 @@ export class World {
     return this.#listen(name, createHttp(listener));
   }
 
-  async serveHttps(name: string, listener: RequestListener, certifiedFor = name): Promise<number> {
+  async serveHttps(
+    name: string,
+    listener: RequestListener,
+    certifiedFor = name,
+    onUpgrade?: (socket: Duplex) => void,
+  ): Promise<number> {
     const server = createHttps({ SNICallback: this.#certify(certifiedFor) }, listener);
+    if (onUpgrade !== undefined) server.on('upgrade', (_incoming, socket: Duplex) => onUpgrade(socket));
     return this.#listen(name, server as unknown as Server);
   }
 
@@ -224,7 +230,8 @@ export class World {
     this.gateway.close();
     for (const socket of this.#sockets) socket.destroy();
     await Promise.all(this.#servers.map((server) => new Promise((resolve) => server.close(resolve))));
-    await rm(this.#folder, { recursive: true });
+    // A key may just be written there.
+    await rm(this.#folder, { recursive: true, maxRetries: 5 });
   }
 
   #certify(name: string) {
