@@ -16,7 +16,7 @@ export function gatewayRole(): Role {
         createGateway({
           folder: gatewayFolderOf(config),
           ...config.gateway,
-          secretStores: openStores(config.gateway.secretStores ?? {}),
+          secretStores: openStores(config.gateway),
         }),
         async (open) => open.close(),
       );

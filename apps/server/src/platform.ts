@@ -80,7 +80,7 @@ async function compose(config: Config, { report, egress, closers }: Composing): 
     createGateway({
       folder: gatewayFolderOf(config),
       ...config.gateway,
-      secretStores: openStores(config.gateway.secretStores ?? {}),
+      secretStores: openStores(config.gateway),
     }),
     async (open) => open.close(),
   );

@@ -4,3 +4,4 @@
  * organisation, and judges each request. Without rules, nothing leaves.
  */
 export { createGateway, type Gateway, type GatewayOptions } from './create-gateway.ts';
+export { dialThrough } from './upstream-proxy.ts';

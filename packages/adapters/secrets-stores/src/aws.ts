@@ -6,6 +6,7 @@ import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-sec
 import { fromIni } from '@aws-sdk/credential-provider-ini';
 import { type SecretStore, SecretValue } from '@space/core';
 import { checkedUrl, textAt, unavailable } from './ask.ts';
+import type { Way } from './way.ts';
 
 export interface AwsOptions {
   readonly region: string;
@@ -23,7 +24,8 @@ const MAX_ATTEMPTS = 2;
 const KEPT_MS = 1_000;
 
 /** Throws when it would be asked in clear text over a network. */
-export function awsStore({ region, endpoint, credentialsFile, profile = 'default' }: AwsOptions): SecretStore {
+export function awsStore(options: AwsOptions, way: Way): SecretStore {
+  const { region, endpoint, credentialsFile, profile = 'default' } = options;
   const client = new SecretsManagerClient({
     region,
     maxAttempts: MAX_ATTEMPTS,
@@ -31,6 +33,7 @@ export function awsStore({ region, endpoint, credentialsFile, profile = 'default
       connectionTimeout: CONNECT_WITHIN_MS,
       requestTimeout: ANSWER_WITHIN_MS,
       throwOnRequestTimeout: true,
+      ...way,
     },
     ...(endpoint === undefined ? {} : { endpoint: checkedUrl(endpoint).href }),
     ...(credentialsFile === undefined ? {} : { credentials: () => readCredentials(credentialsFile, profile) }),

@@ -1,6 +1,7 @@
 /** Any server that gives a value for a path: all of its answer, or, with a field, what JSON has there (names with dots between). */
 import { type SecretStore, SecretValue } from '@space/core';
 import { ask, askJson, checkedUrl, credentialFrom, textAt, unavailable } from './ask.ts';
+import type { Way } from './way.ts';
 
 export interface HttpOptions {
   /** What the path is put behind. */
@@ -9,7 +10,7 @@ export interface HttpOptions {
   readonly tokenFile?: string;
 }
 
-export function httpStore({ url, tokenFile }: HttpOptions): SecretStore {
+export function httpStore({ url, tokenFile }: HttpOptions, way: Way): SecretStore {
   const base = checkedUrl(url.endsWith('/') ? url : `${url}/`);
   return {
     async fetch({ path, field }, signal) {
@@ -19,8 +20,8 @@ export function httpStore({ url, tokenFile }: HttpOptions): SecretStore {
       const headers = tokenFile === undefined ? {} : { authorization: `Bearer ${await credentialFrom(tokenFile)}` };
       const text =
         field === null
-          ? (await ask({ url: at, headers }, signal)).replace(/\r?\n$/, '')
-          : textAt(await askJson({ url: at, headers }, signal), field);
+          ? (await ask({ url: at, headers }, way, signal)).replace(/\r?\n$/, '')
+          : textAt(await askJson({ url: at, headers }, way, signal), field);
       if (text === null || text === '') throw unavailable('There is no such field.');
       return { value: new SecretValue(text), validMs: null };
     },

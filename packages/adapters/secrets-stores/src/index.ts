@@ -6,6 +6,9 @@ import { envStore, filesStore } from './machine.ts';
 import { type OAuth2Options, oauth2Store } from './oauth2.ts';
 import { type OnePasswordOptions, onePasswordStore } from './onepassword.ts';
 import { type VaultOptions, vaultStore } from './vault.ts';
+import { type WayOptions, wayTo } from './way.ts';
+
+export type { Dial } from './way.ts';
 
 export type StoreConfig =
   | ({ readonly kind: 'vault' } & VaultOptions)
@@ -17,18 +20,19 @@ export type StoreConfig =
   | { readonly kind: 'env' };
 
 /** Throws when it would be asked in clear text over a network. */
-export function openStore(config: StoreConfig): SecretStore {
+export function openStore(config: StoreConfig, options: WayOptions = {}): SecretStore {
+  const way = wayTo(options);
   switch (config.kind) {
     case 'vault':
-      return vaultStore(config);
+      return vaultStore(config, way);
     case 'aws':
-      return awsStore(config);
+      return awsStore(config, way);
     case 'onepassword':
-      return onePasswordStore(config);
+      return onePasswordStore(config, way);
     case 'http':
-      return httpStore(config);
+      return httpStore(config, way);
     case 'oauth2':
-      return oauth2Store(config);
+      return oauth2Store(config, way);
     case 'files':
       return filesStore(config);
     case 'env':

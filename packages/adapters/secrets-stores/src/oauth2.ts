@@ -4,12 +4,13 @@
  */
 import { type SecretStore, SecretValue } from '@space/core';
 import { askJson, checkedUrl, textAt, unavailable } from './ask.ts';
+import type { Way } from './way.ts';
 
 export interface OAuth2Options {
   readonly tokenUrl: string;
 }
 
-export function oauth2Store({ tokenUrl }: OAuth2Options): SecretStore {
+export function oauth2Store({ tokenUrl }: OAuth2Options, way: Way): SecretStore {
   const url = checkedUrl(tokenUrl);
   return {
     async fetch({ oauth2 }, signal) {
@@ -29,7 +30,7 @@ export function oauth2Store({ tokenUrl }: OAuth2Options): SecretStore {
         const pair = [clientId, clientSecret.reveal()].map(encodeURIComponent).join(':');
         headers['authorization'] = `Basic ${Buffer.from(pair).toString('base64')}`;
       }
-      const answer = await askJson({ url, method: 'POST', headers, body: form.toString() }, signal);
+      const answer = await askJson({ url, method: 'POST', headers, body: form.toString() }, way, signal);
       const token = textAt(answer, 'access_token');
       if (token === null) throw unavailable(`${url.host} gave no token.`);
       const next = textAt(answer, 'refresh_token');

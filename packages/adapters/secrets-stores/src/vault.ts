@@ -4,6 +4,7 @@
  */
 import { type SecretStore, SecretValue } from '@space/core';
 import { ask, askJson, checkedUrl, credentialFrom, textAt, unavailable } from './ask.ts';
+import type { Way } from './way.ts';
 
 export interface VaultOptions {
   readonly url: string;
@@ -15,7 +16,7 @@ export interface VaultOptions {
 
 const BEFORE_END_MS = 10_000;
 
-export function vaultStore(options: VaultOptions): SecretStore {
+export function vaultStore(options: VaultOptions, way: Way): SecretStore {
   const base = checkedUrl(options.url);
   const common = options.namespace === undefined ? {} : { 'x-vault-namespace': options.namespace };
   let login: { readonly token: string; readonly untilMs: number } | null = null;
@@ -27,7 +28,7 @@ export function vaultStore(options: VaultOptions): SecretStore {
     const { roleId, secretIdFile, mount = 'approle' } = options.appRole;
     const body = JSON.stringify({ role_id: roleId, secret_id: await credentialFrom(secretIdFile) });
     const url = new URL(`/v1/auth/${mount}/login`, base);
-    const answer = await askJson({ url, method: 'POST', headers: common, body }, signal);
+    const answer = await askJson({ url, method: 'POST', headers: common, body }, way, signal);
     const made = textAt(answer, 'auth.client_token');
     if (made === null) throw unavailable(`${base.host} gave no token.`);
     const seconds = (answer as { auth: { lease_duration?: unknown } }).auth.lease_duration;
@@ -43,7 +44,7 @@ export function vaultStore(options: VaultOptions): SecretStore {
         throw unavailable('That is no path of Vault.');
       }
       const headers = { ...common, 'x-vault-token': await token(signal) };
-      const answer = JSON.parse(await ask({ url: new URL(`/v1/${path}`, base), headers }, signal)) as unknown;
+      const answer = JSON.parse(await ask({ url: new URL(`/v1/${path}`, base), headers }, way, signal)) as unknown;
       // Version 2 of KV has the data one level below.
       const text = textAt(answer, `data.data.${field}`) ?? textAt(answer, `data.${field}`);
       if (text === null) throw unavailable('There is no such field.');
