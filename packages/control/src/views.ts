@@ -155,8 +155,9 @@ export function viewApproval(recorded: RecordedApproval): ApprovalList['approval
 }
 
 export function viewApprovalDetail(recorded: RecordedApproval): ApprovalDetail {
-  const { headers, moreHeaders, body } = recorded.request;
-  return { ...viewApproval(recorded), headers: [...headers], moreHeaders, body };
+  const { headers, moreHeaders, body, added = null } = recorded.request;
+  const shown = { ...body, readAs: [...(body.readAs ?? [])] };
+  return { ...viewApproval(recorded), headers: [...headers], moreHeaders, body: shown, added };
 }
 
 export function viewOrganisation({ id, name, limits, operator, createdAt }: RecordedOrganisation): Organisation {

@@ -70,7 +70,7 @@ export async function admit(passage: Passage, asked: AskedRequest): Promise<Admi
   if (!decision.allowed && !mustBeAsked(decision)) throw refused(decision);
   const approved = mustBeAsked(decision) ? await askFirst(passage, asked, decision.rule) : null;
   const { approvalId = null, headers = asked.headers } = approved ?? {};
-  const placed = await placeSecret(passage, { ...asked, headers });
+  const placed = await placeSecret(passage, { ...asked, headers }, approved);
   // Rules may have changed while a reviewer was asked, or the secret was fetched.
   if (passage.rules !== rules) {
     const again = passage.judgeRequest(asked.request);

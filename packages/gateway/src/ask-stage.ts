@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import {
   AppError,
   type ApprovalId,
+  type BoundSecret,
   canonicalRequest,
   countedHeaders,
   type HeldRequest,
@@ -19,7 +20,8 @@ import type { HoldEnd } from './held-asks.ts';
 import type { Passage } from './passage.ts';
 import { refused, refusedSecret } from './refusal.ts';
 import { PLACEHOLDER_IN_BODY } from './secrets/placeholder-screen.ts';
-import { checkPlacement } from './secrets/secret-stage.ts';
+import { addedBy, planned } from './secrets/secret-stage.ts';
+import { unpack } from './unpack-body.ts';
 
 const MAX_BODY_BYTES = 1024 * 1024;
 /** Longer than any ticket is. */
@@ -28,37 +30,41 @@ const MAX_TICKET_LETTERS = 64;
 export interface Approved {
   readonly approvalId: ApprovalId;
   readonly headers: readonly Header[];
+  /** The binding whose secret was shown to be added; null: none was. */
+  readonly bound: BoundSecret | null;
 }
 
-/** Throws `approval_pending`, `approval_denied` or `egress_refused`. The body must not be read while it waits. */
+/** Throws `approval_pending`, `approval_denied`, `egress_refused` or `secret_unavailable`. The body must not be read while it waits. */
 export async function askFirst(passage: Passage, asked: AskedRequest, rule: string): Promise<Approved> {
   const { sandboxId, lifeId } = passage.connection;
   const { asks, rules } = passage;
   // What will not leave is not asked for.
-  checkPlacement(passage, asked);
+  const bound = planned(passage, asked);
   const leave = asks.take({ sandboxId, organisationId: rules.organisationId });
   try {
-    const request = await readWhole(passage, asked, rule);
+    const request = { ...(await readWhole(passage, asked, rule)), added: bound === null ? null : addedBy(bound) };
+    // Nor what would use an approval up and then not leave.
+    if (bound !== null) await passage.secrets.valueOf(rules.organisationId, bound.secret, asked.signal);
     const held = {
       sandboxId,
       lifeId,
       rule,
       digest: createHash('sha256').update(canonicalRequest(request)).digest('hex'),
       ticket: ticketOf(asked),
-      request: shownRequest(request, createHash('sha256').update(request.body).digest('hex')),
+      request: shownRequest(request, createHash('sha256').update(request.body).digest('hex'), await unpack(request)),
     };
     const end = await asks.hold(held, AbortSignal.any([asked.signal(), passage.signal]));
     const approvalId = approvedBy(end, rule);
     // The rules of now, which may be other ones than those that it was held by.
     const decision = passage.judgeRequest(asked.request);
     if (!decision.allowed && !mustBeAsked(decision)) throw refused(decision);
-    return { approvalId, headers: headersOf(asked, request) };
+    return { approvalId, headers: headersOf(asked, request), bound };
   } finally {
     leave();
   }
 }
 
-async function readWhole(passage: Passage, asked: AskedRequest, rule: string): Promise<HeldRequest> {
+async function readWhole(passage: Passage, asked: AskedRequest, rule: string): Promise<Omit<HeldRequest, 'added'>> {
   const { bytes, isWhole } = await asked.body.peek(MAX_BODY_BYTES);
   if (!isWhole || bytes.length > MAX_BODY_BYTES) {
     throw new AppError('egress_refused', {

@@ -19,19 +19,10 @@ import type { Way } from './http1.ts';
 import type { Account, Passage } from './passage.ts';
 import { answerOf } from './refusal.ts';
 import { RequestBody } from './request-body.ts';
-import { pathOf, readHttp2Head } from './request-head.ts';
+import { isHopByHop, pathOf, readHttp2Head, staysBehind } from './request-head.ts';
 
 const MAX_STREAMS = 256;
 const WINDOW_BYTES = 1024 * 1024;
-const HOP_BY_HOP: readonly string[] = [
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'transfer-encoding',
-  'upgrade',
-  'host',
-];
-
 /** Settles when the connection has ended. */
 export async function serveHttp2(stream: Duplex, passage: Passage, way: Way): Promise<void> {
   const session = performServerHandshake(stream, {
@@ -77,7 +68,7 @@ async function answer(asked: Asked): Promise<void> {
     taken = {
       request,
       url: `${headers[':path']}`,
-      headers: pairsOf(headers),
+      headers: askedPairs(headers),
       body,
       secure: way.secure,
       signal: untilClosed(near),
@@ -113,7 +104,7 @@ function exchange(exchanged: Exchange, session: ClientHttp2Session, account: Acc
   let status: number | undefined;
   stream.on('headers', (informational) => {
     orDestroy(near, () => {
-      const early = headersOf(admitted.scrubbed(pairsOf(informational)), { ':status': informational[':status'] });
+      const early = headersOf(admitted.scrubbed(answeredPairs(informational)), { ':status': informational[':status'] });
       if (!near.headersSent) near.additionalHeaders(early);
     });
   });
@@ -124,7 +115,7 @@ function exchange(exchanged: Exchange, session: ClientHttp2Session, account: Acc
       stream.close(constants.NGHTTP2_CANCEL);
       return;
     }
-    const given = orNull(stream, () => admitted.answer({ status: status ?? 502, headers: pairsOf(response) }));
+    const given = orNull(stream, () => admitted.answer({ status: status ?? 502, headers: answeredPairs(response) }));
     if (given === null) return;
     orDestroy(near, () => {
       near.respond(headersOf(given.headers, { ':status': given.status }), {
@@ -224,9 +215,19 @@ function onward({ headers, admitted, body }: Exchange): OutgoingHttpHeaders {
   );
 }
 
-/** Of an asked one, or of an answer, without those of the connection and without those that HTTP/2 has of its own. */
+/** Of an asked one, which names its host by `:authority`. */
+function askedPairs(headers: IncomingHttpHeaders): Header[] {
+  return pairsOf(headers).filter(([name]) => !isHopByHop(name) && name !== 'host');
+}
+
+/** Of an answer, an early one or its trailers. */
+function answeredPairs(headers: IncomingHttpHeaders): Header[] {
+  return pairsOf(headers).filter(([name]) => !staysBehind(name));
+}
+
+/** Without those that HTTP/2 has of its own. */
 function pairsOf(headers: IncomingHttpHeaders): Header[] {
-  return Object.entries(withoutHops(headers))
+  return Object.entries(headers)
     .filter(([name]) => !name.startsWith(':'))
     .flatMap(([name, value]) => [value ?? []].flat().map((one): Header => [name, `${one}`]));
 }
@@ -242,10 +243,6 @@ function headersOf(pairs: readonly Header[], pseudo: OutgoingHttpHeaders): Outgo
     more.length > 0 ? [first, ...more] : first,
   ]);
   return { ...pseudo, ...Object.fromEntries(values) };
-}
-
-function withoutHops(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name)));
 }
 
 /** The session to the host: opened for the first request that may leave, and again when it has ended. */

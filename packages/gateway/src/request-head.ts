@@ -12,7 +12,7 @@ const MAX_HEADERS = 256;
 const METHOD = /^[A-Z][A-Z-]*$/;
 const PATH = /^\/[\x21\x22\x24-\x7e\x80-\xff]*$/;
 
-/** Of one connection: they are not handed on, but made anew where they are needed. */
+/** Of one connection: they are not handed on, but made anew where they are needed. In HTTP/2 none of them has a meaning, and they go too. */
 const HOP_BY_HOP: readonly string[] = [
   'connection',
   'keep-alive',
@@ -64,7 +64,7 @@ export function readHttp1Head(head: Http1Head, target: EgressTarget, defaultPort
   }
   const hasBody = codings.length > 0 || lengths.some((length) => !/^0+$/.test(length.trim()));
   if (isUpgrade && hasBody) throw mismatch('A request for another protocol has a body.');
-  const kept = named.filter(([name]) => !HOP_BY_HOP.includes(name) || (isUpgrade && name === 'upgrade'));
+  const kept = named.filter(([name]) => !isHopByHop(name) || (isUpgrade && name === 'upgrade'));
   return {
     request: requestOf(
       { ...head, hasBody },
@@ -112,10 +112,19 @@ export function pairsOf(raw: readonly string[]): (readonly [lowerCase: string, v
   return pairs;
 }
 
+export function isHopByHop(lowerCase: string): boolean {
+  return HOP_BY_HOP.includes(lowerCase);
+}
+
+/** Of an answer also what only the gateway says. */
+export function staysBehind(lowerCase: string): boolean {
+  return isHopByHop(lowerCase) || lowerCase === 'proxy-status';
+}
+
 /** Of an answer, without the headers of its connection. */
 export function answerHeaders(raw: readonly string[]): Header[] {
   return pairsOf(raw)
-    .filter(([name]) => !HOP_BY_HOP.includes(name) && name !== 'proxy-status')
+    .filter(([name]) => !staysBehind(name))
     .map(([, value, name]) => [name, value]);
 }
 

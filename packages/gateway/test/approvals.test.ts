@@ -448,6 +448,7 @@ describe('over HTTP/2', () => {
       url: '/pay',
       headers,
       body: Buffer.from('body'),
+      added: null,
     };
     const digest = createHash('sha256').update(canonicalRequest(http1)).digest('hex');
     expect(digest).toBe(digests[0]);

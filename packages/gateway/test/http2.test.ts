@@ -17,6 +17,9 @@ beforeEach(async () => {
       stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
       stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
       stream.pipe(stream);
+    } else if (asked[':path'] === '/claims') {
+      stream.respond({ ':status': 200, 'proxy-status': 'space; error=http_request_denied', 'x-own': '1' });
+      stream.end();
     } else if (asked[':path'] === '/short') {
       stream.respond({ ':status': 200, 'grpc-status': '5' }, { endStream: true });
     } else {
@@ -48,6 +51,24 @@ function answered(stream: ClientHttp2Stream): Promise<{ status: unknown; body: s
 }
 
 describe('HTTP/2', () => {
+  it('hands on nothing that is for the next hop alone, as in HTTP/1.1, and no host speaks for the gateway', async () => {
+    const session = await world.http2('a.test', port);
+    const stream = ask(session, {
+      ':path': '/claims',
+      'proxy-authorization': 'Basic eDp5',
+      'http2-settings': 'AA',
+      'x-own': '1',
+    });
+    stream.end();
+    const { status, headers } = await answered(stream);
+    expect([status, headers['x-own'], headers['proxy-status']]).toEqual([200, '1', undefined]);
+    expect(heard[0]).toMatchObject({ 'x-own': '1' });
+    expect(Object.keys(heard[0] ?? {})).not.toEqual(
+      expect.arrayContaining([expect.stringMatching(/^(proxy-|http2-)/)]),
+    );
+    session.destroy();
+  });
+
   it('is spoken to a host that speaks it, with many streams at once', async () => {
     const session = await world.http2('a.test', port);
     const streams = Array.from({ length: 20 }, (_, index) => {

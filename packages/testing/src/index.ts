@@ -109,6 +109,7 @@ function askOf(sandboxId: SandboxId, { method = 'GET', url, headers = {}, body =
     url: pathname + search,
     headers: Object.entries(headers),
     body: Buffer.from(body),
+    added: null,
   };
   const digestOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
   return {

@@ -143,10 +143,15 @@ function lineOf(one: Approval): string {
   return inert(`${one.requestedAt}  ${one.id}  ${one.state}  ${one.sandbox}  ${one.request.method} ${urlOf(one)}`);
 }
 
+function addedLines({ added }: ApprovalDetail): string[] {
+  if (added === null) return [];
+  return [`(on its way out, in ${added.place}: the secret "${added.secret}", by the binding "${added.binding}")`];
+}
+
 function linesOf(one: ApprovalDetail): string[] {
   const { body, snapshot } = one;
   const { text } = body;
-  const size = `${body.sizeBytes} bytes, sha256 ${body.sha256}`;
+  const size = `${body.sizeBytes} bytes, sha256 ${body.sha256}${body.readAs.map((how) => `, read as ${how}`).join('')}`;
   const facts = [
     `approval   ${one.id}: ${one.state}, ${one.state === 'pending' ? 'waits' : 'held'} until ${one.expiresAt}`,
     `sandbox    ${one.sandbox}, generation ${one.generation}`,
@@ -157,6 +162,7 @@ function linesOf(one: ApprovalDetail): string[] {
     '',
     `${one.request.method} ${urlOf(one)}`,
     ...one.headers.map(({ name, value }) => `${name}: ${value}`),
+    ...addedLines(one),
     ...(one.moreHeaders === 0 ? [] : [`(${one.moreHeaders} more headers are not shown)`]),
     '',
     ...(text === null ? [] : text.split('\n').map((line) => line.replaceAll('\t', '    '))),

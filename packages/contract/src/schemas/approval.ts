@@ -68,6 +68,10 @@ const shownBody = z.strictObject({
   sizeBytes: z.number().int(),
   sha256: z.string().meta({ description: 'Of all of it, in hex.' }),
   text: z.string().nullable().meta({ description: 'Null: it is no text.' }),
+  readAs: z.array(z.string()).meta({
+    description:
+      'What `text` was read through: `gzip`, `deflate` or `br` that it is packed with, `utf-16le` or `utf-16be`. Empty: it is as it leaves.',
+  }),
   isWhole: z.boolean().meta({ description: 'Whether `text` is all of it, but for what is masked.' }),
 });
 
@@ -77,6 +81,10 @@ export const approvalDetail = z
     headers: z.array(shownHeader).meta({ description: 'All that leave, but those that say how the body is framed.' }),
     moreHeaders: z.number().int().meta({ description: 'How many are not shown.' }),
     body: shownBody,
+    added: z
+      .strictObject({ binding: z.string(), secret: z.string(), place: z.string() })
+      .nullable()
+      .meta({ description: 'The secret that a binding adds on its way out, by names alone. Null: none.' }),
   })
   .meta({ id: 'ApprovalDetail' });
 

@@ -14,7 +14,9 @@ const BASE: HeldRequest = {
     ['X-A', '2'],
   ],
   body: Buffer.from('{"cents":1}'),
+  added: null,
 };
+const ADDED = { binding: 'api', secret: 'token', place: 'the header Authorization' };
 const formOf = (changes: Partial<HeldRequest> = {}) =>
   Buffer.from(canonicalRequest({ ...BASE, ...changes })).toString('hex');
 
@@ -31,6 +33,7 @@ const request = fc.record({
   url: text,
   headers: fc.array(header, { maxLength: 4 }),
   body: fc.uint8Array({ maxLength: 6 }),
+  added: fc.option(fc.record({ binding: text, secret: text, place: text })),
 });
 
 describe('the form of a held request', () => {
@@ -60,6 +63,9 @@ describe('the form of a held request', () => {
       },
       { body: Buffer.from('{"cents":2}') },
       { body: Buffer.from('') },
+      { added: ADDED },
+      { added: { ...ADDED, secret: 'other' } },
+      { added: { ...ADDED, place: 'the header X-Key' } },
     ];
     const forms = new Set([formOf(), ...others.map(formOf)]);
     expect(forms.size).toBe(others.length + 1);

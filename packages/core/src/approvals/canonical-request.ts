@@ -5,6 +5,7 @@
  * - Each part stands behind its length, so that no two requests have one form.
  * - The form of HTTP, the case of names, and the order of headers of different names do not count; that of equal ones does.
  * - What a program sends anew with each try (see `OF_ONE_TRY`) is left out, and does not leave.
+ * - What a binding adds is in it by name: with another secret, or none, it is another request. Its value may change.
  * - Sandbox and generation are not in it: whoever looks an approval up looks it up by them as well.
  */
 
@@ -35,6 +36,15 @@ const OF_ONE_TRY: readonly string[] = [
   TICKET_HEADER,
 ];
 
+/** What a binding adds on its way out, by names alone. */
+export interface AddedSecret {
+  readonly binding: string;
+  /** Of the secret. */
+  readonly secret: string;
+  /** As `the header Authorization`. */
+  readonly place: string;
+}
+
 export interface HeldRequest {
   readonly secure: boolean;
   readonly host: string;
@@ -44,6 +54,8 @@ export interface HeldRequest {
   readonly url: string;
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Uint8Array;
+  /** Null: nothing is added. */
+  readonly added: AddedSecret | null;
 }
 
 /** The headers that count, and no others: in lower case, sorted by name. */
@@ -60,7 +72,7 @@ export function countedHeaders({ headers }: Pick<HeldRequest, 'headers'>): reado
 
 /** The bytes of which the digest is taken. */
 export function canonicalRequest(request: HeldRequest): Uint8Array {
-  const { secure, host, port, method, url, body } = request;
+  const { secure, host, port, method, url, body, added } = request;
   const headers = countedHeaders(request);
   const texts = [
     VERSION,
@@ -71,6 +83,7 @@ export function canonicalRequest(request: HeldRequest): Uint8Array {
     url,
     `${headers.length}`,
     ...headers.flat(),
+    ...(added === null ? [] : [added.binding, added.secret, added.place]),
   ];
   return joined([...texts.map((text) => new TextEncoder().encode(text)), body]);
 }

@@ -12,6 +12,7 @@ const BASE: HeldRequest = {
   url: '/v1/pay',
   headers: [],
   body: new Uint8Array(),
+  added: null,
 };
 const show = (changes: Partial<HeldRequest>) => shownRequest({ ...BASE, ...changes }, 'digest');
 const bodyOf = (text: string) => show({ body: Buffer.from(text) }).body.text;
@@ -98,7 +99,7 @@ describe('what a reviewer sees', () => {
     expect(long.body).toMatchObject({ sizeBytes: 4 * MAX_SHOWN_BODY, isWhole: false });
     expect(long.body.text?.length).toBeLessThan(MAX_SHOWN_BODY + 100);
     expect(long).toMatchObject({ moreHeaders: 30 });
-    expect(show({ body: Buffer.from([0xff, 0xfe]) }).body).toMatchObject({ text: null, sizeBytes: 2, isWhole: false });
+    expect(show({ body: Buffer.from([0xff, 0xfd]) }).body).toMatchObject({ text: null, sizeBytes: 2, isWhole: false });
     expect(show({ body: Buffer.from('ok') }).body).toMatchObject({ text: 'ok', isWhole: true, sha256: 'digest' });
   });
 
@@ -127,5 +128,48 @@ describe('what a reviewer sees', () => {
     for (const text of hostile) bodyOf(text);
     // Of this process, and not of the clock, since others may want the machine. Looking twice takes minutes.
     expect(process.cpuUsage(before).user).toBeLessThan(4_000_000);
+  });
+});
+
+describe('a body that is not as it is read', () => {
+  const wide = (text: string, order: 'le' | 'be') => {
+    const bytes = Buffer.from(text, 'utf16le');
+    return order === 'le' ? bytes : bytes.swap16();
+  };
+  const typed = (type: string): HeldRequest['headers'] => [['Content-Type', type]];
+
+  it.each<[string, Buffer, string | null, unknown]>([
+    ['with a mark at its begin', wide('\ufeff{"a":1}', 'le'), null, ['⟨U+FEFF⟩{"a":1}', ['utf-16le']]],
+    ['of the other order', wide('\ufeff{"a":1}', 'be'), null, ['⟨U+FEFF⟩{"a":1}', ['utf-16be']]],
+    ['that is said to be', wide('näh', 'be'), 'text/plain; charset="UTF-16BE"', ['näh', ['utf-16be']]],
+    ['of which nothing is said', wide('pay', 'le'), null, [null, []]],
+    ['of no order', wide('pay', 'le'), 'text/plain; charset=utf-16', [null, []]],
+    ['said to be of another order', wide('\ufeffpay', 'le'), 'text/plain; charset=utf-16be', [null, []]],
+    ['said to be two things', wide('pay', 'le'), 'a/b; charset=utf-16le; charset=utf-8', [null, []]],
+    ['that ends within a letter', wide('pay', 'le').subarray(0, 5), 'a/b; charset=utf-16le', [null, []]],
+    ['with half a letter', Buffer.from([0x00, 0xd8, 0x41, 0x00]), 'a/b; charset=utf-16le', [null, []]],
+    ['of zeros', Buffer.alloc(8), 'a/b; charset=utf-16le', [null, []]],
+  ])('is shown as text in UTF-16 %s, or not at all', (_what, body, type, expected) => {
+    const shown = show({ body, headers: type === null ? [] : typed(type) });
+    expect([shown.body.text, shown.body.readAs]).toEqual(expected);
+    expect(shown.body).toMatchObject({ sizeBytes: body.length, sha256: 'digest' });
+  });
+
+  it('is shown as what it unpacks to, masked and with nothing hidden, and says so', () => {
+    const request = { ...BASE, body: Buffer.from('packed') };
+    const bytes = Buffer.from('{"token":"hunter2hunter2","to":"p\u0430y"}');
+    const { body } = shownRequest(request, 'digest', { bytes, isWhole: true, coding: 'gzip' });
+    expect(body).toEqual({
+      text: '{"token":"⟨masked, 14 characters⟩","to":"p⟨U+0430⟩y"}',
+      ...{ sizeBytes: 6, sha256: 'digest', isWhole: true, readAs: ['gzip'] },
+    });
+    const wideBody = { bytes: wide('\ufeffpay', 'le'), isWhole: true, coding: 'br' };
+    expect(shownRequest(request, 'digest', wideBody).body.readAs).toEqual(['br', 'utf-16le']);
+  });
+
+  it('is shown as far as it was unpacked, which may be within a letter, and says that it is not all', () => {
+    const bytes = Buffer.from('pay ö').subarray(0, 5);
+    const { body } = shownRequest(BASE, 'digest', { bytes, isWhole: false, coding: 'gzip' });
+    expect(body).toMatchObject({ text: 'pay ', isWhole: false });
   });
 });

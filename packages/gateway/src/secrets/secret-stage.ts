@@ -3,13 +3,14 @@
  * verified. Whatever happens, no placeholder leaves.
  */
 import {
+  type AddedSecret,
   AppError,
   type BoundSecret,
   chooseBinding,
   type EgressRequest,
   hasPlaceholder,
   type SecretPlace,
-  type SecretValue,
+  SecretValue,
   whyNotFor,
 } from '@space/core';
 import type { AnswerHead, AskedRequest, GivenAnswer, Header } from '../admission.ts';
@@ -34,19 +35,39 @@ export interface Placed {
   readonly scrubbed: (headers: readonly Header[]) => readonly Header[];
 }
 
-/** Throws `egress_refused` where it is known before a secret is fetched that nothing will leave. */
-export function checkPlacement({ rules }: Passage, asked: AskedRequest): void {
+/** The binding that is for it; null: none is. Throws `egress_refused` where it is known before a secret is fetched that nothing will leave. */
+export function planned({ rules }: Passage, asked: AskedRequest): BoundSecret | null {
   const bound = boundFor(rules.secrets, asked);
   if (bound === null) checkNoPlaceholder(asked, whyNotPlaced(rules.secrets, asked));
-  else planPlacement(asked, bound);
+  else checkElsewhere(planPlacement(asked, bound)(STANDS_IN), bound);
+  return bound;
 }
 
-/** Throws `egress_refused`, `secret_unavailable`. */
-export async function placeSecret(passage: Passage, asked: AskedRequest): Promise<Placed> {
+/** For a value that is not known yet. */
+const STANDS_IN = new SecretValue('x');
+
+function checkElsewhere(placed: Pick<AskedRequest, 'url' | 'headers'>, { binding, place }: BoundSecret): void {
+  checkNoPlaceholder(placed, `the binding "${binding}" places its secret elsewhere (${shownPlace(place)})`);
+}
+
+/** What a reviewer is told of it. */
+export function addedBy({ binding, secret, place }: BoundSecret): AddedSecret {
+  return { binding, secret: secret.name, place: shownPlace(place) };
+}
+
+/** `approved`: what a reviewer has let leave, by which no other secret does. Throws `egress_refused`, `secret_unavailable`. */
+export async function placeSecret(
+  passage: Passage,
+  asked: AskedRequest,
+  approved: { readonly bound: BoundSecret | null } | null,
+): Promise<Placed> {
   const { secrets: bindings, organisationId } = passage.rules;
   const { secrets } = passage;
   asked.body.screen(() => new PlaceholderScreen());
   const bound = boundFor(bindings, asked);
+  if (approved !== null && !isSameOrNone(approved.bound, bound)) {
+    throw refusedSecret('The secret that it would leave with is another one than a reviewer has seen. Send it again.');
+  }
   if (bound === null) {
     checkNoPlaceholder(asked, whyNotPlaced(bindings, asked));
     return unplaced(asked);
@@ -56,8 +77,7 @@ export async function placeSecret(passage: Passage, asked: AskedRequest): Promis
   const isGranted = (rules: LoadedRules): boolean => rules.secrets.some((one) => isSame(one, bound));
   if (!isGranted(passage.rules)) throw refusedSecret(`The binding "${bound.binding}" has been taken away or changed.`);
   const placed = plan(value);
-  const others = { url: placed.url, headers: placed.headers };
-  checkNoPlaceholder(others, `the binding "${bound.binding}" places its secret elsewhere (${shownPlace(bound.place)})`);
+  checkElsewhere(placed, bound);
   const forms = formsOf(value, alsoSentAs(value, bound.place));
   const scrubbed = (headers: readonly Header[]) =>
     headers.map(([name, text]): Header => [scrubText(name, forms), scrubText(text, forms)]);
@@ -156,6 +176,10 @@ function alsoSentAs(value: SecretValue, place: SecretPlace): readonly string[] {
 function isSame(one: BoundSecret, other: BoundSecret): boolean {
   const plain = ({ secret, ...rest }: BoundSecret) => JSON.stringify([rest, secret.name]);
   return plain(one) === plain(other);
+}
+
+function isSameOrNone(one: BoundSecret | null, other: BoundSecret | null): boolean {
+  return one === null || other === null ? one === other : isSame(one, other);
 }
 
 function shownPlace(place: SecretPlace): string {
