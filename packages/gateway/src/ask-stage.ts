@@ -44,7 +44,7 @@ export async function askFirst(passage: Passage, asked: AskedRequest, rule: stri
   try {
     const request = { ...(await readWhole(passage, asked, rule)), added: bound === null ? null : addedBy(bound) };
     // Nor what would use an approval up and then not leave.
-    if (bound !== null) await passage.secrets.valueOf(rules.organisationId, bound.secret, asked.signal);
+    if (bound !== null) await passage.secrets.valueOf(rules.organisationId, bound.secret, asked.signal());
     const held = {
       sandboxId,
       lifeId,

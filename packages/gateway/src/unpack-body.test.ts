@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
+import { brotliCompressSync, constants, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { MAX_UNPACKED_BYTES } from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { unpack } from './unpack-body.ts';
@@ -41,16 +41,17 @@ describe('a packed body', () => {
   });
 
   it('that would become large comes out as far as it can be shown, and no further', async () => {
-    const zeros = Buffer.alloc(256 * 2 ** 20, ' ');
+    const spaces = Buffer.alloc(32 * 2 ** 20, ' ');
+    const params = { [constants.BROTLI_PARAM_QUALITY]: 1 };
     for (const [coding, bomb] of [
-      ['gzip', gzipSync(zeros)],
-      ['br', brotliCompressSync(zeros)],
+      ['gzip', gzipSync(spaces, { level: 1 })],
+      ['br', brotliCompressSync(spaces, { params })],
     ] as const) {
       const before = process.memoryUsage();
       const { bytes, isWhole } = (await unpacked(bomb, coding)) ?? { bytes: '', isWhole: true };
       expect([bytes.length, isWhole]).toEqual([MAX_UNPACKED_BYTES, false]);
       const { external, arrayBuffers } = process.memoryUsage();
-      expect(external + arrayBuffers - before.external - before.arrayBuffers).toBeLessThan(32 * 2 ** 20);
+      expect(external + arrayBuffers - before.external - before.arrayBuffers).toBeLessThan(16 * 2 ** 20);
     }
     const most = Buffer.alloc(MAX_UNPACKED_BYTES, ' ');
     expect((await unpacked(gzipSync(most), 'gzip'))?.isWhole).toBe(true);
