@@ -4,7 +4,16 @@
  * The channel can break while the VM lives (the daemon was restarted, the agent crashed); it is opened again at the next
  * use. When the VM ends, every stream ends with the reason: `vm_lost` when nobody asked for the end.
  */
-import { AppError, asAppError, type Guest, type LifeId, type LifeUsage, type Vault, type Vm } from '@space/core';
+import {
+  AppError,
+  asAppError,
+  type Guest,
+  type LifeId,
+  type LifeUsage,
+  type SnapshotId,
+  type Vault,
+  type Vm,
+} from '@space/core';
 
 /** Connects to the agent of a VM; its first answer may take up to `openMs`. */
 export type ConnectGuest = (vm: Vm, openMs: number) => Promise<Guest>;
@@ -132,14 +141,22 @@ export class Life {
     return guest;
   }
 
-  /** Ends the VM for a stated reason and frees its files. Idempotent. */
-  async end(reason: string): Promise<void> {
+  /** Ends the VM for a stated reason and frees its files, or keeps them for the next life from the point. Idempotent. */
+  async end(reason: string, keptFor: SnapshotId | null = null): Promise<void> {
     this.#endReason ??= reason;
     this.#leave(reason);
     const channel = this.#channel;
     await this.vm.kill();
     if (channel !== null) await channel.then((guest) => guest.close()).catch(() => undefined);
+    if (keptFor !== null && (await this.#keep(keptFor))) return;
     await this.vault.deleteLife(this.lifeId);
+  }
+
+  #keep(snapshotId: SnapshotId): Promise<boolean> {
+    return this.vault.keepLife(this.lifeId, snapshotId).then(
+      () => true,
+      () => false,
+    );
   }
 
   /** Lets go of the VM, which runs on. */

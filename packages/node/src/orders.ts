@@ -205,7 +205,9 @@ async function pause(state: NodeState, order: CaptureOrder): Promise<TakenPoint>
     await captured.undo();
     throw error;
   }
-  await endLife(machinery, life, 'the sandbox was paused');
+  await machinery.tracer.span({ name: 'end' }, () =>
+    endLife(machinery, life, 'the sandbox was paused', point.snapshotId),
+  );
   return point;
 }
 

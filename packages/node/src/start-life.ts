@@ -132,8 +132,13 @@ export async function giveIdentity(
 const END_RETRIES_MS = [20, 200, 1000];
 
 /** Ends a life and frees what it held: its files and its memory are somebody else's next. */
-export async function endLife(machinery: LifeMachinery, life: Life, reason: string): Promise<void> {
-  await insistently(() => life.end(reason));
+export async function endLife(
+  machinery: LifeMachinery,
+  life: Life,
+  reason: string,
+  keptFor: SnapshotId | null = null,
+): Promise<void> {
+  await insistently(() => life.end(reason, keptFor));
   machinery.budget.release(life.lifeId);
 }
 

@@ -52,8 +52,9 @@ export class FakeVault implements Vault {
     storage: FakeStorage = REAL_FOLDERS,
   ): Promise<FakeVault> {
     const vault = new FakeVault(name, folder, faults, storage);
-    storage.remove(vault.#path('staging'));
-    for (const part of ['images', 'lives', 'points', 'staging', 'sandboxes']) storage.makeFolder(vault.#path(part));
+    for (const part of ['staging', 'kept']) storage.remove(vault.#path(part));
+    for (const part of ['images', 'lives', 'points', 'staging', 'kept', 'sandboxes'])
+      storage.makeFolder(vault.#path(part));
     return vault;
   }
 
@@ -97,6 +98,7 @@ export class FakeVault implements Vault {
     if (from.kind === 'point') {
       const point = this.#path('points', from.snapshotId);
       if (!this.storage.has(point)) throw new AppError('snapshot_bad', `There is no point ${from.snapshotId}.`);
+      if (this.#takeKept(from.snapshotId, files)) return;
       this.storage.copy(join(point, 'disk.img'), files.disk);
       this.storage.copy(join(point, 'memory'), files.memory);
       return;
@@ -145,6 +147,27 @@ export class FakeVault implements Vault {
     await this.faults.at('vault.deleteLife');
     this.storage.remove(this.#path('lives', lifeId));
     this.#captured.delete(lifeId);
+  }
+
+  async keepLife(lifeId: LifeId, snapshotId: SnapshotId): Promise<void> {
+    await this.faults.at('vault.keepLife');
+    this.storage.move(this.#path('lives', lifeId), this.#path('kept', snapshotId));
+    this.#captured.delete(lifeId);
+  }
+
+  /** Moves what is kept for the point to where the files of a life are made, unless it was written to since. */
+  #takeKept(snapshotId: SnapshotId, files: LifeFiles): boolean {
+    const kept = this.#path('kept', snapshotId);
+    if (!this.storage.has(kept)) return false;
+    const isSame = Object.values(FILES).every((file) =>
+      this.storage.read(join(kept, file)).equals(this.storage.read(this.#path('points', snapshotId, file))),
+    );
+    if (isSame) {
+      this.storage.move(join(kept, FILES.disk), files.disk);
+      this.storage.move(join(kept, FILES.memory), files.memory);
+    }
+    this.storage.remove(kept);
+    return isSame;
   }
 
   async capture(lifeId: LifeId, snapshotId: SnapshotId): Promise<void> {
@@ -202,6 +225,7 @@ export class FakeVault implements Vault {
   async deletePoint(snapshotId: SnapshotId): Promise<void> {
     await this.faults.at('vault.deletePoint');
     this.storage.remove(this.#path('points', snapshotId));
+    this.storage.remove(this.#path('kept', snapshotId));
   }
 
   async openPoint(snapshotId: SnapshotId): Promise<PointContent> {

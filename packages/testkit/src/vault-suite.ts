@@ -123,6 +123,10 @@ export function vaultSuite(name: string, makeVault: () => Promise<VaultUnderTest
     afterEach(() => world?.dispose());
 
     lifeCases(() => vault);
+    keptLifeCases(
+      () => vault,
+      () => world.reopen(),
+    );
     pointCases(() => vault);
     diskPointCases(() => vault);
     forkCases(() => vault);
@@ -256,6 +260,58 @@ function lifeCases(vaultOf: () => Vault): void {
     const { totalBytes, availableBytes } = await vaultOf().space();
     expect(availableBytes).toBeGreaterThan(0);
     expect(availableBytes).toBeLessThanOrEqual(totalBytes);
+  });
+}
+
+function keptLifeCases(vaultOf: () => Vault, reopen: () => Promise<Vault>): void {
+  async function pausedWith(text: string, later?: string): Promise<SnapshotId> {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    for (const file of ['memory', 'disk'] as const) await writeLife(vault, lifeId, file, text);
+    const snapshotId = await takePoint(vault, lifeId);
+    if (later !== undefined) await writeLife(vault, lifeId, 'memory', later);
+    await vault.keepLife(lifeId, snapshotId);
+    return snapshotId;
+  }
+
+  it('lists no life that is kept for its point, and starts the next ones from there apart from each other', async () => {
+    const vault = vaultOf();
+    const snapshotId = await pausedWith('then');
+    expect(await vault.lives()).toEqual([]);
+    const first = await fork(vault, snapshotId);
+    await writeLife(vault, first, 'memory', 'mine');
+    expect(await vault.changed(first)).toMatchObject({ diskBytes: 0 });
+    const second = await fork(vault, snapshotId);
+    for (const file of ['memory', 'disk'] as const) expect(await readLife(vault, second, file, 4)).toBe('then');
+    expect(await readLife(vault, first, 'memory', 4)).toBe('mine');
+    expect(await readLife(vault, first, 'disk', 4)).toBe('then');
+    expect((await vault.lives()).toSorted()).toEqual([first, second].toSorted());
+  });
+
+  it('starts no life from what was written to after the point', async () => {
+    const vault = vaultOf();
+    const snapshotId = await pausedWith('then', 'late');
+    for (const lifeId of [await fork(vault, snapshotId), await fork(vault, snapshotId)])
+      expect(await readLife(vault, lifeId, 'memory', 4)).toBe('then');
+  });
+
+  it('forgets a life that is kept with its point, and is as good without it', async () => {
+    const vault = vaultOf();
+    const [deleted, stays] = [await pausedWith('gone'), await pausedWith('then')];
+    await vault.deletePoint(deleted);
+    expect(await codeOf(fork(vault, deleted))).toBe('snapshot_bad');
+    const again = await reopen();
+    expect(await again.lives()).toEqual([]);
+    expect(await readLife(again, await fork(again, stays), 'memory', 4)).toBe('then');
+  });
+
+  it('leaves a life that could not be kept as it is', async () => {
+    const vault = vaultOf();
+    await expect(vault.keepLife(newLife(), newSnapshot())).rejects.toThrow();
+    const snapshotId = await pausedWith('then');
+    const taken = await bootLife(vault);
+    await expect(vault.createLife(taken, { kind: 'point', snapshotId })).rejects.toThrow();
+    expect(await readLife(vault, await fork(vault, snapshotId), 'memory', 4)).toBe('then');
   });
 }
 

@@ -11,7 +11,8 @@
  *
  * A thing in the making has the prefix `.staged-` beside its final place: a read-only subvolume can be renamed within
  * its folder but not moved to another one, and it must be read-only before it gets its name. No list shows staged
- * things; opening the vault removes them.
+ * things; opening the vault removes them. `lives/.staged-<snapshotId>` is what a life left that ended as that point
+ * (`kept-life.ts`).
  *
  * A life that started from a point also holds that point's `device.state` and `manifest.json`. They cost nothing, say
  * where the life came from, and are overwritten when a capture of it is committed.

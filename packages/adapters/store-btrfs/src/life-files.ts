@@ -8,18 +8,24 @@ import { AppError, type LifeId, type LifeSource, unreachable } from '@space/core
 import { snapshotSubvolume } from './btrfs.ts';
 import { removeSubvolume } from './cleanup.ts';
 import { errnoOf } from './failures.ts';
+import { takeKept } from './kept-life.ts';
 import { DEVICE_STATE, DISK, type Layout, MANIFEST, MEMORY, VMM_FILE_MODE } from './layout.ts';
 
-/** Throws `name_taken` when the life exists, and `snapshot_bad` or `not_found` when the source does not. */
-export async function makeLife(layout: Layout, lifeId: LifeId, from: LifeSource): Promise<void> {
+/**
+ * Throws `name_taken` when the life exists, and `snapshot_bad` or `not_found` when the source does not. `kept`: it is made of what
+ * a life before it left, of which much may be in the page cache.
+ */
+export async function makeLife(layout: Layout, lifeId: LifeId, from: LifeSource): Promise<'new' | 'kept'> {
   const place = layout.place('lives', lifeId);
   try {
-    if (from.kind === 'point') {
-      // One metadata operation; the point is whole, so the life is.
-      await snapshotSubvolume(layout.place('points', from.snapshotId), place);
-    } else {
+    if (from.kind !== 'point') {
       await makeBootable(layout, lifeId, from);
+      return 'new';
     }
+    if (await takeKept(layout, from.snapshotId, place)) return 'kept';
+    // One metadata operation; the point is whole, so the life is.
+    await snapshotSubvolume(layout.place('points', from.snapshotId), place);
+    return 'new';
   } catch (thrown) {
     const code = errnoOf(thrown);
     if (code === 'ENOENT') throw sourceMissing(from, thrown);

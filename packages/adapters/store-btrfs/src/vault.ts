@@ -31,10 +31,11 @@ import { measureSpace } from './allocation.ts';
 import { layBallast, withBallast } from './ballast.ts';
 import { commitTransaction, setReadOnly, snapshotSubvolume } from './btrfs.ts';
 import { removeSealed, removeSubvolume } from './cleanup.ts';
-import { replaceFile, syncFolder } from './durable.ts';
+import { syncFolder, writeSynced } from './durable.ts';
 import { errnoOf, storeFailure } from './failures.ts';
 import { writeOutFiles } from './flush.ts';
 import { allocatedBytes, copyImage } from './images.ts';
+import { keepLife } from './kept-life.ts';
 import { SLOW_LANE } from './lane.ts';
 import { DISK, type Folder, isStaged, type Layout, MEMORY } from './layout.ts';
 import { makeLife, memoryBytesOf } from './life-files.ts';
@@ -130,22 +131,22 @@ export class BtrfsVault implements Vault {
       this.#reserve.hold(lifeId, memoryBytes);
       try {
         await this.#reserve.require(doing);
-        await makeLife(this.#layout, lifeId, from);
+        const made = await makeLife(this.#layout, lifeId, from);
+        if (from.kind === 'point') this.#helpToWake(this.lifeFiles(lifeId).memory, memoryBytes, made);
       } catch (thrown) {
         this.#reserve.release(lifeId);
         throw thrown;
       }
-      const files = this.lifeFiles(lifeId);
-      if (from.kind === 'point') this.#helpToWake(files.memory, memoryBytes);
-      return files;
+      return this.lifeFiles(lifeId);
     });
   }
 
   /** Beside everything else. That it fails (the life is gone already) makes a guest slower, and no more. */
-  #helpToWake(memory: string, memoryBytes: number): void {
+  #helpToWake(memory: string, memoryBytes: number, made: 'new' | 'kept'): void {
     const sets = this.#workingSets;
     this.#gate.run(() => sets.readAhead(memory, memoryBytes)).catch(() => undefined);
-    if (sets.knows(memoryBytes)) return;
+    // What is cached of one that was kept is what the life before it had touched.
+    if (made === 'kept' || sets.knows(memoryBytes)) return;
     const learn = () => this.#gate.run(() => sets.learn(memory, memoryBytes)).catch(() => undefined);
     setTimeout(learn, AWAKE_AFTER_MS).unref();
   }
@@ -187,6 +188,13 @@ export class BtrfsVault implements Vault {
   deleteLife(lifeId: LifeId): Promise<void> {
     return this.#run(`deleting the life ${lifeId}`, async () => {
       await this.#delete(() => removeSubvolume(this.#layout.place('lives', lifeId)));
+      this.#reserve.release(lifeId);
+    });
+  }
+
+  keepLife(lifeId: LifeId, snapshotId: SnapshotId): Promise<void> {
+    return this.#run(`keeping the life ${lifeId}`, async () => {
+      await keepLife(this.#layout, lifeId, snapshotId);
       this.#reserve.release(lifeId);
     });
   }
@@ -241,7 +249,10 @@ export class BtrfsVault implements Vault {
 
   deletePoint(snapshotId: SnapshotId): Promise<void> {
     return this.#run(`deleting the snapshot ${snapshotId}`, () =>
-      this.#delete(() => removeSealed(this.#layout, 'points', snapshotId)),
+      this.#delete(async () => {
+        await removeSealed(this.#layout, 'points', snapshotId);
+        await removeSubvolume(this.#layout.staged('lives', snapshotId));
+      }),
     );
   }
 
@@ -287,7 +298,12 @@ export class BtrfsVault implements Vault {
     const staged = this.#layout.staged('sandboxes', sandboxId);
     const text = `${JSON.stringify(record, null, 2)}\n`;
     return this.#run(`recording the sandbox ${sandboxId}`, () =>
-      withBallast(this.#layout, () => replaceFile(this.#recordPath(sandboxId), staged, text)),
+      withBallast(this.#layout, async () => {
+        await writeSynced(staged, text);
+        await rename(staged, this.#recordPath(sandboxId));
+        // And not the folder alone: the life that it names may have got its name since the last commit.
+        await commitTransaction(this.#layout.root);
+      }),
     );
   }
 

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { newId } from '@space/core';
+import { newId, type SandboxRecord, type SnapshotId } from '@space/core';
 import { bootLife, manifestFor, newLife, newSnapshot, takePoint } from '@space/testkit/vault-suite';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openVault } from '../src/open-vault.ts';
@@ -35,6 +35,12 @@ describe('a daemon killed in a commit', () => {
   });
 });
 
+function recordOf(head: SnapshotId): SandboxRecord {
+  const sandboxId = newId('sandbox', { bytes: (count) => new Uint8Array(count) });
+  const size = { vcpus: 1, memoryMib: 2, diskMib: 4 };
+  return { format: 1, sandboxId, epoch: 7, generation: 1, size, template: 'base', head, life: null };
+}
+
 /** What a power cut at this moment would leave on the disk: direct I/O has no cache in between. */
 async function copyBacking(folder: string): Promise<void> {
   await run('cp', ['--sparse=always', join(folder, 'vault.btrfs'), join(folder, 'after-power-cut')]);
@@ -62,23 +68,33 @@ describe('a machine that loses power', () => {
     await vault.close();
   });
 
+  it('has the life that a record names, which was kept from the life before it, and no life that only was kept', async () => {
+    const world = await makeWorld();
+    options = world.options;
+    const [resumed, paused] = [await bootLife(world.vault), await bootLife(world.vault)];
+    const [head, other] = [await takePoint(world.vault, resumed), await takePoint(world.vault, paused)];
+    await world.vault.keepLife(resumed, head);
+    await world.vault.keepLife(paused, other);
+    const lifeId = newLife();
+    await world.vault.createLife(lifeId, { kind: 'point', snapshotId: head });
+    await world.vault.writeSandbox({ ...recordOf(head), life: lifeId });
+    await copyBacking(world.folder);
+    await world.vault.close();
+    await rename(join(world.folder, 'after-power-cut'), join(world.folder, 'vault.btrfs'));
+
+    const vault = await openVault(options);
+    expect((await vault.sandboxes()).map(({ life }) => life)).toEqual([lifeId]);
+    expect(await vault.lives()).toEqual([lifeId]);
+    for (const snapshotId of [head, other]) await vault.createLife(newLife(), { kind: 'point', snapshotId });
+    await vault.close();
+  });
+
   it('keeps what was acknowledged: records written, and deletions done', async () => {
     const world = await makeWorld();
     options = world.options;
     const lifeId = await bootLife(world.vault);
     const [deleted, kept] = [await takePoint(world.vault, lifeId), await takePoint(world.vault, lifeId)];
-    const sandboxId = newId('sandbox', { bytes: (count) => new Uint8Array(count) });
-    const size = { vcpus: 1, memoryMib: 2, diskMib: 4 };
-    const record = {
-      format: 1,
-      sandboxId,
-      epoch: 7,
-      generation: 1,
-      size,
-      template: 'base',
-      head: kept,
-      life: null,
-    } as const;
+    const record = recordOf(kept);
     await world.vault.writeSandbox(record);
     await world.vault.deletePoint(deleted);
     await world.vault.deleteLife(lifeId);

@@ -1,9 +1,9 @@
 /** Only what verifies is a point. */
 import { execFileSync } from 'node:child_process';
-import { appendFile, open, readFile, truncate, writeFile } from 'node:fs/promises';
+import { appendFile, open, readdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type AppError, MANIFEST_FORMAT, type SnapshotId } from '@space/core';
-import { bootLife, manifestFor, newSnapshot, takePoint } from '@space/testkit/vault-suite';
+import { bootLife, manifestFor, newLife, newSnapshot, takePoint } from '@space/testkit/vault-suite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openVault } from '../src/index.ts';
 import { type BtrfsWorld, makeWorld } from './world.ts';
@@ -75,6 +75,42 @@ describe('a point', () => {
     expect(refused.code).toBe('snapshot_failed');
     await world.vault.abandon(snapshotId);
     expect(await world.vault.points()).toEqual([]);
+  });
+});
+
+describe('what the life of a pause left', () => {
+  const livesFolder = () => join(world.folder, 'mnt/lives');
+
+  /** The life, whose VM is dead, as the point. */
+  async function paused(): Promise<{ readonly snapshotId: SnapshotId; readonly subvolume: number }> {
+    const { vault } = world;
+    const lifeId = await bootLife(vault);
+    await writeFile(vault.lifeFiles(lifeId).memory, 'x', { flag: 'r+' });
+    const subvolume = (await stat(vault.lifeFiles(lifeId).memory)).dev;
+    const snapshotId = await takePoint(vault, lifeId);
+    await vault.keepLife(lifeId, snapshotId);
+    return { snapshotId, subvolume };
+  }
+
+  it('is what the next one from there starts with, and then is there no more', async () => {
+    const { vault } = world;
+    const { snapshotId, subvolume } = await paused();
+    const [first, second] = [newLife(), newLife()];
+    await vault.createLife(first, { kind: 'point', snapshotId });
+    await vault.createLife(second, { kind: 'point', snapshotId });
+    expect((await stat(vault.lifeFiles(first).memory)).dev).toBe(subvolume);
+    expect((await stat(vault.lifeFiles(second).memory)).dev).not.toBe(subvolume);
+    expect((await readdir(livesFolder())).toSorted()).toEqual([first, second].toSorted());
+  });
+
+  it('is gone with the point, and after the vault was opened anew', async () => {
+    const deleted = await paused();
+    await paused();
+    expect(await readdir(livesFolder())).toHaveLength(2);
+    await world.vault.deletePoint(deleted.snapshotId);
+    expect(await readdir(livesFolder())).toHaveLength(1);
+    await world.reopen();
+    expect(await readdir(livesFolder())).toEqual([]);
   });
 });
 

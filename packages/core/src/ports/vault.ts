@@ -41,6 +41,11 @@ export interface Vault {
   flush(lifeId: LifeId, how?: { readonly ending?: boolean }): Promise<void>;
   /** Idempotent. The VM must be proved dead. */
   deleteLife(lifeId: LifeId): Promise<void>;
+  /**
+   * The life is over and ended as the point, which nothing was written after: its files may serve the next life from there, and
+   * go with the point at the latest. It is no life any more; where that fails, it is one still. The VM must be proved dead.
+   */
+  keepLife(lifeId: LifeId, snapshotId: SnapshotId): Promise<void>;
 
   /**
    * Stages the life's present disk and memory as a point. For its memory to be kept the VM must stand still, and may go on right
