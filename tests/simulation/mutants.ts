@@ -31,7 +31,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a sandbox is not recorded before its user code runs',
     file: 'packages/node/src/orders.ts',
-    line: '    await ledger.write(vault, record);\n  } catch (error) {\n    await prepared.discard',
+    line: '    await write(state, vault, record);\n  } catch (error) {\n    await prepared.discard',
     becomes: '  } catch (error) {\n    await prepared.discard',
   },
   {
@@ -41,10 +41,10 @@ export const MUTANTS: readonly Mutant[] = [
     becomes: '',
   },
   {
-    name: 'a point whose VMM died stays staged',
+    name: 'a point of the disk that could not be committed stays staged',
     file: 'packages/node/src/capture.ts',
-    line: '    await life.vault.abandon(snapshotId);\n    await life.vault.deletePoint(snapshotId);',
-    becomes: '    await life.vault.deletePoint(snapshotId);',
+    line: '    await life.vault.abandon(snapshotId);\n    throw error;',
+    becomes: '    throw error;',
   },
   {
     name: 'a VM is not let go on after a snapshot failed',

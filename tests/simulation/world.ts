@@ -224,8 +224,9 @@ export class World {
       vaults: [
         stepped(steps, process, 'vault', vault, {
           plain: ['lifeFiles', 'space', 'hasImage', 'diskBytes'],
-          answered: (call, [first], answer) => {
+          answered: (call, [first, second], answer) => {
             if (call === 'commit') this.#committed(first as { readonly snapshotId: SnapshotId });
+            if (call === 'seal') this.#committed(second as { readonly snapshotId: SnapshotId });
             return answer;
           },
         }),

@@ -2,12 +2,13 @@
  * The window: how a running VM becomes a point.
  *
  * ```
- *   flush (×2)    freeze ── stop ── device state ── capture ── run ── thaw      commit
- *   VM runs       └──────── user processes stand still ─────────────────┘      VM runs
- *                           └────── vCPUs stand still ───────┘
+ *   flush (×2)    freeze ── stop ── device state ── seal ── run ── thaw
+ *   VM runs       └──────── user processes stand still ──────────────┘
+ *                           └────── vCPUs stand still ────┘
  * ```
  *
- * What takes long (writing dirty pages out, making the point durable) happens outside the window. The user's processes
+ * What takes long (writing dirty pages out, and what the file system notes about them) happens outside the window; the seal makes the
+ * point, whole and durable, in one transaction. The user's processes
  * are frozen inside it, so that in every copy nothing of the user's runs before the copy knows who it is. Where the VM does
  * not go on afterwards, nobody feels how long it stands still: then the freeze comes beside the flush.
  */
@@ -18,6 +19,7 @@ import {
   asAppError,
   type Changed,
   type Clock,
+  type ErrorCode,
   MANIFEST_FORMAT,
   type PointManifest,
   type SnapshotId,
@@ -28,6 +30,8 @@ import type { Life } from './life.ts';
 import type { Spares } from './start-life.ts';
 
 const SHORT_FLUSH_MS = 40;
+/** What these say is not that the snapshot is at fault. */
+const SAID_AS_IT_IS: ReadonlySet<ErrorCode> = new Set(['over_budget', 'superseded', 'insufficient_space']);
 
 /** What is known of a point before it is taken, of either kind. */
 export interface PointPlan {
@@ -51,29 +55,30 @@ export interface CapturePlan extends PointPlan {
   readonly ending?: boolean;
 }
 
-/** A point that is staged and whose VM still stands still. Exactly one of `keepRunning` and `leaveStopped` follows. */
+/** A point that is there, and whose VM still stands still. Either of the calls, or none when the life ends. */
 export interface CapturedPoint {
-  /** Lets the VM go on, then makes the point durable. */
+  /** As it is told of when the VM stays stopped. */
+  readonly point: TakenPoint;
+  /** Lets the VM go on; when it cannot, the point is removed. */
   keepRunning(): Promise<TakenPoint>;
-  /** Makes the point durable; the VM stays stopped. */
-  leaveStopped(): Promise<TakenPoint>;
-  /** Drops the point and lets the VM go on. */
+  /** Lets the VM go on and removes the point. */
   undo(): Promise<void>;
 }
 
 export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPoint> {
-  const { clock, tracer } = plan;
+  const { clock, tracer, spares, ending = false } = plan;
   const phase = <T>(name: string, work: () => Promise<T>): Promise<T> => tracer.span({ name }, work);
   const startedAt = clock.monotonicMs();
+  // What ends gives more back than its point takes.
+  if (!ending) await spares.withSpace(life.vault, () => life.vault.requireRoom(life.lifeId));
   const flushed = flush(life, plan);
-  if (plan.ending !== true) await flushed;
+  if (!ending) await flushed;
   // Until it is waited for below, the freeze may fail first.
   flushed.catch(() => undefined);
   const guest = await life.guest();
   const frozenAt = clock.monotonicMs();
   let changed: Changed | null;
   let stoppedAt: number;
-  let deviceState: Uint8Array;
   let takenAt: string;
   try {
     const freezeTimeoutMs = Math.min(plan.freezeTimeoutMs, plan.budgetMs ?? plan.freezeTimeoutMs);
@@ -82,44 +87,23 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
     stoppedAt = clock.monotonicMs();
     await phase('stop', () => life.vm.stop());
     takenAt = new Date(clock.now()).toISOString();
-    deviceState = await phase('device state', () => life.vm.checkpoint());
+    const deviceState = await phase('device state', () => life.vm.checkpoint());
     checkBudget(plan, clock.monotonicMs() - frozenAt);
-    await phase('capture', () => life.vault.capture(life.lifeId, plan.snapshotId));
+    plan.check();
+    const manifest = manifestOf(plan, life, { deviceState, takenAt });
+    const seal = () => life.vault.seal(life.lifeId, manifest, deviceState);
+    await phase('seal', () => (ending ? spares.withSpace(life.vault, seal) : seal()));
   } catch (error) {
-    // Silent once, its agent is not asked the same way again: the next use opens a fresh channel.
-    if (isSilence(error)) life.goOnAtNextUse();
-    const causes = [error];
-    await goOn(life, plan.snapshotId).catch((later: unknown) => causes.push(later));
-    if (error instanceof AppError && error.code === 'over_budget') throw error;
-    checkBudget(plan, clock.monotonicMs() - frozenAt, error);
-    const detail = `The snapshot of ${life.lifeId} failed: ${causes.map((cause) => asAppError(cause).message).join(' ')}`;
-    throw new AppError('snapshot_failed', detail, { cause: error });
+    throw await failureOf(life, plan, frozenAt, error);
   }
-  const capturedAt = clock.monotonicMs();
-
-  const commit = async (times: { stoppedMs: number; frozenMs: number }, ending: boolean): Promise<TakenPoint> => {
-    try {
-      plan.check();
-      const manifest = manifestOf(plan, life, { deviceState, takenAt });
-      const write = () => life.vault.commit(manifest, deviceState, { ending });
-      await phase('commit', () => plan.spares.withSpace(life.vault, write));
-    } catch (error) {
-      await life.vault.abandon(plan.snapshotId);
-      throw error;
-    }
-    return {
-      snapshotId: plan.snapshotId,
-      parent: plan.parent,
-      takenAt,
-      ...times,
-      totalMs: clock.monotonicMs() - startedAt,
-      changed,
-    };
-  };
+  const sealedAt = clock.monotonicMs();
+  const { snapshotId, parent } = plan;
+  const point = { snapshotId, parent, takenAt, totalMs: sealedAt - startedAt, changed };
 
   return {
+    point: { ...point, stoppedMs: sealedAt - stoppedAt, frozenMs: sealedAt - frozenAt },
     async keepRunning() {
-      let ranAt = stoppedAt;
+      let ranAt = sealedAt;
       const onRun = () => {
         ranAt = clock.monotonicMs();
       };
@@ -127,14 +111,25 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
         await phase('go on', () => life.goOn(onRun));
       } catch (error) {
         // Its VM is gone, and there may be no other occasion.
-        await life.vault.abandon(plan.snapshotId);
+        await life.vault.deletePoint(snapshotId);
         throw error;
       }
-      return commit({ stoppedMs: ranAt - stoppedAt, frozenMs: clock.monotonicMs() - frozenAt }, false);
+      return { ...point, stoppedMs: ranAt - stoppedAt, frozenMs: clock.monotonicMs() - frozenAt };
     },
-    leaveStopped: () => commit({ stoppedMs: capturedAt - stoppedAt, frozenMs: capturedAt - frozenAt }, true),
-    undo: () => goOn(life, plan.snapshotId),
+    undo: () => goOn(life, snapshotId),
   };
+}
+
+/** Lets the VM go on after its window failed, and says why it did. */
+async function failureOf(life: Life, plan: CapturePlan, frozenAt: number, error: unknown): Promise<unknown> {
+  // Silent once, its agent is not asked the same way again: the next use opens a fresh channel.
+  if (isSilence(error)) life.goOnAtNextUse();
+  const causes = [error];
+  await goOn(life, plan.snapshotId).catch((later: unknown) => causes.push(later));
+  if (error instanceof AppError && SAID_AS_IT_IS.has(error.code)) return error;
+  checkBudget(plan, plan.clock.monotonicMs() - frozenAt, error);
+  const detail = `The snapshot of ${life.lifeId} failed: ${causes.map((cause) => asAppError(cause).message).join(' ')}`;
+  return new AppError('snapshot_failed', detail, { cause: error });
 }
 
 /**
@@ -184,12 +179,11 @@ function checkBudget({ budgetMs }: CapturePlan, stoodMs: number, cause?: unknown
   throw new AppError('over_budget', { detail, facts: { budgetMs, stoodMs: stood } }, options);
 }
 
-/** Brings a VM from anywhere in the window back to running and removes the point, staged or committed. */
+/** Brings a VM from anywhere in the window back to running, and removes the point where there is one. */
 async function goOn(life: Life, snapshotId: SnapshotId): Promise<void> {
   try {
     await life.goOn();
   } finally {
-    await life.vault.abandon(snapshotId);
     await life.vault.deletePoint(snapshotId);
   }
 }

@@ -130,6 +130,10 @@ async function start(state: NodeState, order: StartOrder): Promise<StartedLife> 
   });
 }
 
+function write({ ledger, machinery }: NodeState, vault: Vault, record: SandboxRecord): Promise<void> {
+  return machinery.tracer.span({ name: 'record' }, () => ledger.write(vault, record));
+}
+
 async function goOn(state: NodeState, order: GoOnOrder): Promise<void> {
   const life = state.lives.get(order.sandboxId);
   if (life === undefined) throw new AppError('vm_lost', `The microVM of ${order.sandboxId} is gone.`);
@@ -150,7 +154,7 @@ async function switchTo(
   const oldLife = state.lives.get(record.sandboxId);
   try {
     ledger.checkEpoch(record.sandboxId, record.epoch);
-    await ledger.write(vault, record);
+    await write(state, vault, record);
   } catch (error) {
     await prepared.discard('it was not admitted');
     throw error;
@@ -180,7 +184,7 @@ function crashedDisk(order: StartOrder, record: SandboxRecord | undefined) {
 
 async function snapshot(state: NodeState, order: CaptureOrder): Promise<TakenPoint> {
   const { held, point } = await (order.kind === 'disk' ? takeDisk(state, order) : takeMemory(state, order));
-  await state.ledger.write(held.vault, { ...held.record, epoch: order.epoch, head: point.snapshotId });
+  await write(state, held.vault, { ...held.record, epoch: order.epoch, head: point.snapshotId });
   return point;
 }
 
@@ -195,12 +199,11 @@ async function takeDisk(state: NodeState, order: CaptureOrder) {
 }
 
 async function pause(state: NodeState, order: CaptureOrder): Promise<TakenPoint> {
-  const { ledger, machinery } = state;
+  const { machinery } = state;
   const { held, life, captured } = await captureRunning(state, order, LAST);
-  let point: TakenPoint;
+  const { point } = captured;
   try {
-    point = await captured.leaveStopped();
-    await ledger.write(held.vault, { ...held.record, epoch: order.epoch, head: point.snapshotId, life: null });
+    await write(state, held.vault, { ...held.record, epoch: order.epoch, head: point.snapshotId, life: null });
   } catch (error) {
     await captured.undo();
     throw error;
@@ -250,12 +253,7 @@ async function rewind(state: NodeState, order: RewindOrder): Promise<{ kept: Tak
 async function keepPresent(state: NodeState, { keepAs, ...order }: RewindOrder) {
   if (!state.lives.has(order.sandboxId) || keepAs === null) return null;
   const { life, captured } = await captureRunning(state, { ...order, snapshotId: keepAs }, LAST);
-  try {
-    return { life, captured, point: await captured.leaveStopped() };
-  } catch (error) {
-    await captured.undo();
-    throw error;
-  }
+  return { life, captured, point: captured.point };
 }
 
 async function captureRunning(

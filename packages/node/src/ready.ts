@@ -176,7 +176,7 @@ export class ReadySnapshots {
       await runInTurn(await prepared.life.guest(), WARM_UP, machinery.chance);
       report('taking the ready snapshot', 0.9);
       const snapshotId = newId('snapshot', machinery.chance);
-      const captured = await capture(prepared.life, {
+      await capture(prepared.life, {
         snapshotId,
         owner: { kind: 'ready', template: template.name, imageDigest: template.digest },
         parent: null,
@@ -187,7 +187,6 @@ export class ReadySnapshots {
         freezeTimeoutMs: FREEZE_TIMEOUT_MS,
         check: () => undefined,
       });
-      await captured.leaveStopped();
       return snapshotId;
     } finally {
       await endLife(machinery, prepared.life, 'the ready snapshot is taken');

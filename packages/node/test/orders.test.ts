@@ -142,13 +142,15 @@ describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $
   it('leaves nothing of a snapshot whose VM dies while it stands still', async () => {
     await using world = await makeWorld(kind);
     const sandbox = await world.create();
-    const held = world.faults.holdNext('vault.capture');
+    const before = await world.node.points(DEFAULT_VAULT);
+    const held = world.faults.holdNext('vault.seal');
     const snapshot = world.snapshot(sandbox);
     await held.reached;
     for (const vm of world.runtime.alive.values()) vm.die();
     held.letGo();
     await expect(snapshot).rejects.toMatchObject({ code: 'vm_lost' });
     expect((await world.leftovers()).staging).toEqual([]);
+    expect(await world.node.points(DEFAULT_VAULT)).toEqual(before);
   });
 
   it('never revives a deleted sandbox by an order that comes late', async () => {

@@ -116,7 +116,7 @@ describe.each(WORLD_KINDS)('a pool of ready sandboxes, memory $memory, by the no
     await using world = await pooled(kind);
     const sandbox = await world.create();
     await full(world);
-    world.faults.failNext('vault.commit', new AppError('insufficient_space', 'it is full'));
+    world.faults.failNext('vault.requireRoom', new AppError('insufficient_space', 'it is full'));
     await world.snapshot(sandbox);
     await has(world, { members: 0, givenUp: 1 });
     await expectClean(world);

@@ -109,7 +109,7 @@ describe.concurrent.each(WORLD_KINDS)('a vault that runs full, with memory $memo
     await using world = await makeWorld(kind);
     const sandbox = await world.create();
     await world.run(sandbox, 'set at one');
-    const window = world.faults.holdNext('vault.capture');
+    const window = world.faults.holdNext('vault.seal');
     const snapshot = world.snapshot(sandbox);
     await window.reached;
     const stopped = new Promise<SpaceNews>((resolve) => {

@@ -170,6 +170,23 @@ export class FakeVault implements Vault {
     return isSame;
   }
 
+  async requireRoom(_lifeId: LifeId): Promise<void> {
+    await this.faults.at('vault.requireRoom');
+  }
+
+  async seal(lifeId: LifeId, manifest: PointManifest, deviceState: Uint8Array): Promise<void> {
+    await this.faults.at('vault.seal');
+    const { snapshotId } = manifest;
+    if (manifest.deviceState?.sha256 !== createHash('sha256').update(deviceState).digest('hex')) {
+      throw new AppError('snapshot_failed', 'The manifest is not that of such a point.');
+    }
+    if (this.storage.has(this.#path('points', snapshotId))) throw new Error(`there is a point ${snapshotId} already`);
+    this.storage.copy(this.#path('lives', lifeId), this.#path('staging', snapshotId));
+    this.#staged.set(snapshotId, lifeId);
+    this.#complete(manifest, deviceState);
+    await this.faults.at('vault.sealed');
+  }
+
   async capture(lifeId: LifeId, snapshotId: SnapshotId): Promise<void> {
     await this.faults.at('vault.capture');
     this.storage.copy(this.#path('lives', lifeId), this.#path('staging', snapshotId));
@@ -178,6 +195,10 @@ export class FakeVault implements Vault {
 
   async commit(manifest: PointManifest, deviceState: Uint8Array | null): Promise<void> {
     await this.faults.at('vault.commit');
+    this.#complete(manifest, deviceState);
+  }
+
+  #complete(manifest: PointManifest, deviceState: Uint8Array | null): void {
     const staged = this.#path('staging', manifest.snapshotId);
     if ((manifest.deviceState === null) !== (deviceState === null)) {
       throw new AppError('snapshot_failed', 'The manifest is not that of such a point.');

@@ -92,9 +92,9 @@ export async function readLife(vault: Vault, lifeId: LifeId, file: 'disk' | 'mem
 /** The whole way to a point, as a node takes it. */
 export async function takePoint(vault: Vault, lifeId: LifeId, deviceState = DEVICE_STATE): Promise<SnapshotId> {
   const snapshotId = newSnapshot();
+  await vault.requireRoom(lifeId);
   await vault.flush(lifeId);
-  await vault.capture(lifeId, snapshotId);
-  await vault.commit(manifestFor(snapshotId, deviceState), deviceState);
+  await vault.seal(lifeId, manifestFor(snapshotId, deviceState), deviceState);
   return snapshotId;
 }
 
@@ -316,12 +316,15 @@ function keptLifeCases(vaultOf: () => Vault, reopen: () => Promise<Vault>): void
 }
 
 function pointCases(vaultOf: () => Vault): void {
-  it('gives a committed point back with its manifest and device state', async () => {
+  it.each(['sealed', 'committed'])('gives a point that was %s back with its manifest and device state', async (how) => {
     const vault = vaultOf();
     const snapshotId = newSnapshot();
     const manifest = manifestFor(snapshotId);
-    await vault.capture(await bootLife(vault), snapshotId);
-    await vault.commit(manifest, DEVICE_STATE);
+    const lifeId = await bootLife(vault);
+    if (how === 'committed') {
+      await vault.capture(lifeId, snapshotId);
+      await vault.commit(manifest, DEVICE_STATE);
+    } else await vault.seal(lifeId, manifest, DEVICE_STATE);
     expect(await vault.points()).toEqual([snapshotId]);
     const point = await vault.readPoint(snapshotId);
     expect(point.manifest).toEqual(manifest);
@@ -335,6 +338,38 @@ function pointCases(vaultOf: () => Vault): void {
       await vault.checkPoint(snapshotId);
     }
     expect(await codeOf(vault.checkPoint(newSnapshot()))).toBe('snapshot_bad');
+  });
+
+  it('holds the instant of the seal, and each seal of a life its own device state', async () => {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    const sealed: SnapshotId[] = [];
+    for (const text of ['one', 'two']) {
+      for (const file of ['memory', 'disk'] as const) await writeLife(vault, lifeId, file, text);
+      const snapshotId = newSnapshot();
+      // What is dirty when it comes is no less in it.
+      await vault.seal(lifeId, manifestFor(snapshotId, Buffer.from(text)), Buffer.from(text));
+      sealed.push(snapshotId);
+    }
+    await writeLife(vault, lifeId, 'memory', 'end');
+    for (const [index, text] of ['one', 'two'].entries()) {
+      const snapshotId = sealed[index] ?? newSnapshot();
+      expect(Buffer.from((await vault.readPoint(snapshotId)).deviceState ?? []).toString()).toBe(text);
+      const child = await fork(vault, snapshotId);
+      for (const file of ['memory', 'disk'] as const) expect(await readLife(vault, child, file, 3)).toBe(text);
+    }
+  });
+
+  it('seals no point with a device state that is another, and none twice', async () => {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    const snapshotId = newSnapshot();
+    const other = Buffer.from('another');
+    expect(await codeOf(vault.seal(lifeId, manifestFor(snapshotId), other))).toBe('snapshot_failed');
+    expect(await vault.points()).toEqual([]);
+    await vault.seal(lifeId, manifestFor(snapshotId), DEVICE_STATE);
+    await expect(vault.seal(lifeId, manifestFor(snapshotId, other), other)).rejects.toThrow();
+    expect(Buffer.from((await vault.readPoint(snapshotId)).deviceState ?? [])).toEqual(DEVICE_STATE);
   });
 
   it('lists no point that is only staged, and drops it when abandoned', async () => {

@@ -22,6 +22,7 @@ function request(direction: number, number: number, sizeBytes: number): number {
 const ARGUMENT_BYTES = 4096;
 const NAME_OFFSET_V1 = 8;
 const NAME_OFFSET_V2 = 56;
+const FLAGS_OFFSET_V2 = 16;
 const SUBVOLUME_READ_ONLY = 2n;
 
 const SYNC = request(0, 8, 0);
@@ -44,10 +45,14 @@ export async function createSubvolume(path: string): Promise<void> {
   await withFolder(dirname(path), (fd) => ioctl(fd, 'SUBVOL_CREATE', SUBVOLUME_CREATE_V2, argument, path));
 }
 
-/** A writable snapshot of `source` at `path`, holding all that was written to `source` before. EEXIST when it is taken. */
-export async function snapshotSubvolume(source: string, path: string): Promise<void> {
+/**
+ * A snapshot of `source` at `path`, writable unless it is to be `sealed`, holding all that was written to `source` before: that is written
+ * out, and one transaction is committed, in which the path appears. EEXIST when it is taken.
+ */
+export async function snapshotSubvolume(source: string, path: string, { sealed = false } = {}): Promise<void> {
   const argument = Buffer.alloc(ARGUMENT_BYTES);
   argument.write(basename(path), NAME_OFFSET_V2);
+  if (sealed) argument.writeBigUInt64LE(SUBVOLUME_READ_ONLY, FLAGS_OFFSET_V2);
   await withFolder(source, (sourceFd) => {
     argument.writeBigInt64LE(BigInt(sourceFd), 0);
     return withFolder(dirname(path), (fd) => ioctl(fd, 'SNAP_CREATE', SNAPSHOT_CREATE_V2, argument, path));

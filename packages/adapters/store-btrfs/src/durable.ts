@@ -1,12 +1,23 @@
 /** Files that are on the disk, whole, when the call returns. */
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
+import { extentsOf } from './extents.ts';
 
 /** Writes a new file or overwrites one that nobody relies on yet, and waits until its bytes are on the disk. */
 export async function writeSynced(path: string, content: Uint8Array | string): Promise<void> {
   await using file = await open(path, 'w', 0o600);
   await file.writeFile(content);
   await file.sync();
+}
+
+/**
+ * The same of a file that is on the disk with the next commit of the file system: asked where a file lies, it writes out what is dirty,
+ * and waits until that is noted. A sync would write its log, which the commit makes superfluous.
+ */
+export async function writeSettled(path: string, content: Uint8Array | string): Promise<void> {
+  await using file = await open(path, 'w', 0o600);
+  await file.writeFile(content);
+  await extentsOf(file.fd, path).next();
 }
 
 export async function syncFolder(path: string): Promise<void> {

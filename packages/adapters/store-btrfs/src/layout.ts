@@ -14,8 +14,8 @@
  * things; opening the vault removes them. `lives/.staged-<snapshotId>` is what a life left that ended as that point
  * (`kept-life.ts`).
  *
- * A life that started from a point also holds that point's `device.state` and `manifest.json`. They cost nothing, say
- * where the life came from, and are overwritten when a capture of it is committed.
+ * A life that started from a point, or was sealed as one, also holds that point's `device.state` and `manifest.json`. In a life
+ * they say nothing: a seal lays new ones there first, for the snapshot to hold.
  */
 import { join } from 'node:path';
 import { AppError } from '@space/core';

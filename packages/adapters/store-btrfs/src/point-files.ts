@@ -5,7 +5,7 @@
  * block is an I/O error when it is read.
  */
 import { createHash } from 'node:crypto';
-import { readFile, rm, stat } from 'node:fs/promises';
+import { readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, kindOf, type PointManifest, parseManifest, type ReadPoint } from '@space/core';
 import { writeSynced } from './durable.ts';
@@ -23,7 +23,32 @@ const DAMAGE: readonly string[] = ['ENOENT', 'ENOTDIR', 'EISDIR', 'EIO'];
 
 /** Puts the files into the staged folder, durably; `snapshot_failed` if a later `readPointFiles` would refuse them. */
 export async function writePointFiles(folder: string, point: ReadPoint, step: StepHook): Promise<void> {
-  const { manifest, deviceState } = point;
+  const { deviceState } = point;
+  const text = await checkedText(folder, point);
+  const writeManifest = () => writeSynced(join(folder, MANIFEST), text);
+  if (deviceState === null) {
+    // Those of the life: its memory as it went on, and the state that it had started from.
+    for (const file of [MEMORY, DEVICE_STATE]) await rm(join(folder, file), { force: true });
+    await writeManifest();
+  } else {
+    // Side by side, so that the file system writes its log once for both.
+    await Promise.all([writeSynced(join(folder, DEVICE_STATE), deviceState), writeManifest()]);
+  }
+  await step('files_written');
+}
+
+/** Puts the files into the folder of a life whose snapshot is the point, and which sees to it that they are durable. */
+export async function layPointFiles(folder: string, point: ReadPoint & { readonly deviceState: Uint8Array }) {
+  const text = await checkedText(folder, point);
+  const mode = 0o600;
+  await Promise.all([
+    writeFile(join(folder, DEVICE_STATE), point.deviceState, { mode }),
+    writeFile(join(folder, MANIFEST), text, { mode }),
+  ]);
+}
+
+/** The text of the manifest, once it is sure that the point can be read back. */
+async function checkedText(folder: string, { manifest, deviceState }: ReadPoint): Promise<string> {
   const text = JSON.stringify(manifest, null, 2);
   try {
     parseManifest(text);
@@ -34,16 +59,7 @@ export async function writePointFiles(folder: string, point: ReadPoint, step: St
       cause: thrown,
     });
   }
-  const writeManifest = () => writeSynced(join(folder, MANIFEST), `${text}\n`);
-  if (deviceState === null) {
-    // Those of the life: its memory as it went on, and the state that it had started from.
-    for (const file of [MEMORY, DEVICE_STATE]) await rm(join(folder, file), { force: true });
-    await writeManifest();
-  } else {
-    // Side by side, so that the file system writes its log once for both.
-    await Promise.all([writeSynced(join(folder, DEVICE_STATE), deviceState), writeManifest()]);
-  }
-  await step('files_written');
+  return `${text}\n`;
 }
 
 /** Everything verified, or `snapshot_bad` with the reason. Disk and memory are not read. */

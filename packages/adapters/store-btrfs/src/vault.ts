@@ -31,7 +31,7 @@ import { measureSpace } from './allocation.ts';
 import { layBallast, withBallast } from './ballast.ts';
 import { commitTransaction, setReadOnly, snapshotSubvolume } from './btrfs.ts';
 import { removeSealed, removeSubvolume } from './cleanup.ts';
-import { syncFolder, writeSynced } from './durable.ts';
+import { syncFolder, writeSettled } from './durable.ts';
 import { errnoOf, storeFailure } from './failures.ts';
 import { writeOutFiles } from './flush.ts';
 import { allocatedBytes, copyImage } from './images.ts';
@@ -42,7 +42,7 @@ import { makeLife, memoryBytesOf } from './life-files.ts';
 import { OpenGate } from './open-gate.ts';
 import { ownBytes } from './own-bytes.ts';
 import { openContent, receiveContent } from './point-content.ts';
-import { checkPointFiles, readPointFiles, writePointFiles } from './point-files.ts';
+import { checkPointFiles, layPointFiles, readPointFiles, writePointFiles } from './point-files.ts';
 import { ReadThrough } from './read-through.ts';
 import { reclaim, SpaceReserve } from './space.ts';
 import { NO_STEPS, type StepHook } from './steps.ts';
@@ -60,6 +60,8 @@ export interface MountedVault {
   readonly step?: StepHook;
 }
 
+/** What a point takes by itself: a device state and a manifest. */
+const POINT_BYTES = 2 ** 20;
 /** By then a guest has taken its identity and has answered its first calls. */
 const AWAKE_AFTER_MS = 1_000;
 
@@ -199,20 +201,37 @@ export class BtrfsVault implements Vault {
     });
   }
 
+  requireRoom(lifeId: LifeId): Promise<void> {
+    const doing = `taking a snapshot of ${lifeId}`;
+    return this.#run(doing, () => this.#reserve.require(doing, POINT_BYTES));
+  }
+
+  seal(lifeId: LifeId, manifest: PointManifest, deviceState: Uint8Array): Promise<void> {
+    const { snapshotId } = manifest;
+    const life = this.#layout.place('lives', lifeId);
+    // The VM stands still: nothing here queues behind what waits for a disk.
+    return this.#run(`sealing the snapshot ${snapshotId}`, async () => {
+      await withBallast(this.#layout, async () => {
+        await layPointFiles(life, { manifest, deviceState });
+        await this.#step('files_laid');
+        await snapshotSubvolume(life, this.#layout.place('points', snapshotId), { sealed: true });
+      });
+      await this.#step('sealed');
+    });
+  }
+
   capture(lifeId: LifeId, snapshotId: SnapshotId): Promise<void> {
-    // The VM may stand still: one operation on a thread of its own, and nothing else.
     return this.#run(`capturing ${snapshotId}`, () =>
       snapshotSubvolume(this.#layout.place('lives', lifeId), this.#layout.staged('points', snapshotId)),
     );
   }
 
-  commit(manifest: PointManifest, deviceState: Uint8Array | null, { ending = false } = {}): Promise<void> {
+  commit(manifest: PointManifest, deviceState: Uint8Array | null): Promise<void> {
     const doing = `committing the snapshot ${manifest.snapshotId}`;
     const staged = this.#layout.staged('points', manifest.snapshotId);
     return this.#run(doing, async () => {
       await this.#step('captured');
-      // A life that ends gives its share back, which is more than its point takes.
-      if (!ending) await this.#reserve.require(doing, deviceState?.byteLength);
+      await this.#reserve.require(doing, deviceState?.byteLength);
       await SLOW_LANE.run(async () => {
         await withBallast(this.#layout, () => writePointFiles(staged, { manifest, deviceState }, this.#step));
         await setReadOnly(staged);
@@ -299,7 +318,7 @@ export class BtrfsVault implements Vault {
     const text = `${JSON.stringify(record, null, 2)}\n`;
     return this.#run(`recording the sandbox ${sandboxId}`, () =>
       withBallast(this.#layout, async () => {
-        await writeSynced(staged, text);
+        await writeSettled(staged, text);
         await rename(staged, this.#recordPath(sandboxId));
         // And not the folder alone: the life that it names may have got its name since the last commit.
         await commitTransaction(this.#layout.root);

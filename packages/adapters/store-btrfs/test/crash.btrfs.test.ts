@@ -4,10 +4,18 @@ import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { newId, type SandboxRecord, type SnapshotId } from '@space/core';
-import { bootLife, manifestFor, newLife, newSnapshot, takePoint } from '@space/testkit/vault-suite';
+import {
+  bootLife,
+  manifestFor,
+  newLife,
+  newSnapshot,
+  readLife,
+  takePoint,
+  writeLife,
+} from '@space/testkit/vault-suite';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openVault } from '../src/open-vault.ts';
-import { COMMIT_STEPS } from '../src/steps.ts';
+import { COMMIT_STEPS, SEAL_STEPS } from '../src/steps.ts';
 import { runUntilKilled } from './child.ts';
 import { expectNothingLeft, makeFolder, makeWorld, type TestVault, takeDown } from './world.ts';
 
@@ -16,23 +24,29 @@ const deviceState = Buffer.from('device state');
 let options: TestVault;
 afterEach(() => takeDown(options.folder));
 
-describe('a daemon killed in a commit', () => {
-  it.each(COMMIT_STEPS)('at the step "%s" leaves a whole point or none, and nothing staged', async (step) => {
-    options = await makeFolder();
-    expect(await runUntilKilled(options.folder, step)).toBe('SIGKILL');
-    const vault = await openVault(options);
-    const points = await vault.points();
-    if (step === 'durable') expect(points).toHaveLength(1);
-    for (const snapshotId of points) {
-      expect(Buffer.from((await vault.readPoint(snapshotId)).deviceState ?? [])).toEqual(deviceState);
-      await vault.createLife(newLife(), { kind: 'point', snapshotId });
-    }
-    const [lifeId] = await vault.lives();
-    if (lifeId !== undefined) await takePoint(vault, lifeId);
-    expect(await vault.points()).toHaveLength(points.length + 1);
-    await vault.close();
-    await expectNothingLeft(options.folder);
-  });
+/** After which the point is acknowledged. */
+const LAST_STEPS: readonly string[] = ['durable', 'sealed'];
+
+describe('a daemon killed in a commit or a seal', () => {
+  it.each([...COMMIT_STEPS, ...SEAL_STEPS])(
+    'at the step "%s" leaves a whole point or none, and nothing staged',
+    async (step) => {
+      options = await makeFolder();
+      expect(await runUntilKilled(options.folder, step)).toBe('SIGKILL');
+      const vault = await openVault(options);
+      const points = await vault.points();
+      if (LAST_STEPS.includes(step)) expect(points).toHaveLength(1);
+      for (const snapshotId of points) {
+        expect(Buffer.from((await vault.readPoint(snapshotId)).deviceState ?? [])).toEqual(deviceState);
+        await vault.createLife(newLife(), { kind: 'point', snapshotId });
+      }
+      const [lifeId] = await vault.lives();
+      if (lifeId !== undefined) await takePoint(vault, lifeId);
+      expect(await vault.points()).toHaveLength(points.length + 1);
+      await vault.close();
+      await expectNothingLeft(options.folder);
+    },
+  );
 });
 
 function recordOf(head: SnapshotId): SandboxRecord {
@@ -47,7 +61,7 @@ async function copyBacking(folder: string): Promise<void> {
 }
 
 describe('a machine that loses power', () => {
-  it.each(COMMIT_STEPS)('at the step "%s" of a commit has a whole point or none', async (step) => {
+  it.each([...COMMIT_STEPS, ...SEAL_STEPS])('at the step "%s" has a whole point or none', async (step) => {
     const world = await makeWorld(undefined, async (reached) => {
       if (reached === step) await copyBacking(world.folder);
     });
@@ -55,16 +69,28 @@ describe('a machine that loses power', () => {
     const lifeId = await bootLife(world.vault);
     const snapshotId = newSnapshot();
     await world.vault.flush(lifeId);
-    await world.vault.capture(lifeId, snapshotId);
-    await world.vault.commit(manifestFor(snapshotId, deviceState), deviceState);
+    await writeLife(world.vault, lifeId, 'memory', 'then');
+    if (SEAL_STEPS.some((one) => one === step)) {
+      // What was written is not flushed: the seal does all of it.
+      await world.vault.seal(lifeId, manifestFor(snapshotId, deviceState), deviceState);
+    } else {
+      await world.vault.flush(lifeId);
+      await world.vault.capture(lifeId, snapshotId);
+      await world.vault.commit(manifestFor(snapshotId, deviceState), deviceState);
+    }
     await world.vault.close();
     await rename(join(world.folder, 'after-power-cut'), join(world.folder, 'vault.btrfs'));
 
     const vault = await openVault(options);
     const points = await vault.points();
-    if (step === 'durable') expect(points).toEqual([snapshotId]);
-    for (const point of points) await vault.readPoint(point);
+    if (LAST_STEPS.includes(step)) expect(points).toEqual([snapshotId]);
     expect(await vault.lives()).toEqual([lifeId]);
+    for (const point of points) {
+      expect(Buffer.from((await vault.readPoint(point)).deviceState ?? [])).toEqual(deviceState);
+      const child = newLife();
+      await vault.createLife(child, { kind: 'point', snapshotId: point });
+      expect(await readLife(vault, child, 'memory', 4)).toBe('then');
+    }
     await vault.close();
   });
 

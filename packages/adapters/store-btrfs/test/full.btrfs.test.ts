@@ -75,6 +75,7 @@ describe('a full vault', () => {
     const committed = await codeOf(vault.commit(manifestFor(snapshotId, Buffer.from('s')), Buffer.from('s')));
     expect(committed).toBe('insufficient_space');
     await vault.abandon(snapshotId);
+    expect(await codeOf(vault.requireRoom(lifeId))).toBe('insufficient_space');
 
     expect(await vault.points()).toEqual([kept]);
     await vault.readPoint(kept);
@@ -121,14 +122,11 @@ describe('a full vault', () => {
     // Promised to a guest that has not written to it yet, but to its disk: only what ends may still have a point.
     const other = newLife();
     await vault.createLife(other, { ...bootable, memoryBytes: await roomFor() });
-    const [refused, taken] = [newSnapshot(), newSnapshot()];
+    const taken = newSnapshot();
     await fillUp(other, 8 * MIB);
     const state = Buffer.from('s');
-    await vault.capture(lifeId, refused);
-    expect(await codeOf(vault.commit(manifestFor(refused, state), state))).toBe('insufficient_space');
-    await vault.abandon(refused);
-    await vault.capture(lifeId, taken);
-    await vault.commit(manifestFor(taken, state), state, { ending: true });
+    expect(await codeOf(vault.requireRoom(lifeId))).toBe('insufficient_space');
+    await vault.seal(lifeId, manifestFor(taken, state), state);
     await vault.readPoint(taken);
   });
 

@@ -5,11 +5,13 @@
  *     hold                 takes the vault, boots a life in it and stages a point
  *     all                  does all that a node does with a vault, and closes it
  *     <step of a commit>   commits a point and kills itself at that step
+ *     <step of a seal>     the same of a point that is sealed
  */
 import type { VaultName } from '@space/core';
 import { connectHelper } from '@space/root-helper';
 import { bootLife, manifestFor, newLife, newSnapshot, takePoint } from '@space/testkit/vault-suite';
 import { openVaultWithSteps } from '../src/open-vault.ts';
+import { SEAL_STEPS } from '../src/steps.ts';
 
 const [folder = '', socket = '', task = ''] = process.argv.slice(2);
 const deviceState = Buffer.from('device state');
@@ -31,6 +33,8 @@ if (task === 'all') {
   await vault.deletePoint(point);
   for (const each of await vault.lives()) await vault.deleteLife(each);
   await vault.close();
+} else if (SEAL_STEPS.some((step) => step === task)) {
+  await vault.seal(lifeId, manifestFor(snapshotId, deviceState), deviceState);
 } else {
   await vault.capture(lifeId, snapshotId);
   if (task !== 'hold') await vault.commit(manifestFor(snapshotId, deviceState), deviceState);

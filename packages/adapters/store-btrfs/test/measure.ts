@@ -61,8 +61,7 @@ try {
       const snapshotId = newId('snapshot', chance);
       await timed('flush', () => vault.flush(lifeId));
       await timed('changed', () => vault.changed(lifeId));
-      await timed('capture', () => vault.capture(lifeId, snapshotId));
-      await timed('commit', () => vault.commit(manifestOf(snapshotId), deviceState));
+      await timed('seal', () => vault.seal(lifeId, manifestOf(snapshotId), deviceState));
       await timed('readPoint', () => vault.readPoint(snapshotId));
       const fork: LifeId = newId('life', chance);
       await timed('createLife from point', () => vault.createLife(fork, { kind: 'point', snapshotId }));

@@ -113,8 +113,7 @@ try {
   const piece = Buffer.alloc(64 * KIB);
   const points: SnapshotId[] = [];
   let flushes: number[] = [];
-  let captures: number[] = [];
-  let commits: number[] = [];
+  let seals: number[] = [];
   const report = Math.max(50, Math.floor(count / 10));
   for (let n = 0; n < count; n += 1) {
     for (const { at, bytes } of memoryWrites(n)) await memory.write(randomFillSync(piece), 0, bytes, at);
@@ -126,18 +125,17 @@ try {
       await vault.flush(lifeId);
       await vault.flush(lifeId);
     });
-    await timed(captures, () => vault.capture(lifeId, snapshotId));
-    await timed(commits, () => vault.commit(manifestOf(snapshotId), deviceState));
+    await timed(seals, () => vault.seal(lifeId, manifestOf(snapshotId), deviceState));
     points.push(snapshotId);
     if (points.length % report !== 0) continue;
     const looks: number[] = [];
     const { extents } = await timed(looks, () => vault.changed(lifeId));
     const load = (await readFile('/proc/loadavg', 'utf8')).split(' ')[0];
     say(
-      `${points.length} points (load ${load}): flush ${quantiles(flushes)} | capture ${quantiles(captures)} | commit ${quantiles(commits)}` +
+      `${points.length} points (load ${load}): flush ${quantiles(flushes)} | seal ${quantiles(seals)}` +
         ` | look ${looks[0]?.toFixed(0)}, ${extents} extents | fsync ${takeSyncs()} | data ${Math.round(used('data') / MIB)} MiB, metadata ${Math.round(used('metadata') / MIB)} MiB`,
     );
-    [flushes, captures, commits] = [[], [], []];
+    [flushes, seals] = [[], []];
   }
 
   const aging: AgingPoint[] = points.map((id, n) => ({

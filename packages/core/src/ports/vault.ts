@@ -4,9 +4,9 @@
  * - an **image** is a template's root disk, imported once, immutable;
  * - a **life** is the writable disk and memory of one running VM; its folder is made by `createLife` and exists once, so
  *   no two VMs ever open the same writable file;
- * - a **point** is an immutable snapshot of a life with its device state and manifest. It is *staged* by `capture` (while
- *   the VM stands still: one metadata operation) and becomes real by `commit`, atomically. What is staged and never
- *   committed is removed at the next open.
+ * - a **point** is an immutable snapshot of a life with its device state and manifest. One that holds memory is made by `seal`,
+ *   while the VM stands still. One of the disk alone, and one that comes from elsewhere, is *staged* first (`capture`, `receive`) and
+ *   becomes real by `commit`. Both are atomic; what is staged and never committed is removed at the next open.
  */
 import type { Changed } from '../cadence.ts';
 import type { LifeId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
@@ -47,6 +47,13 @@ export interface Vault {
    */
   keepLife(lifeId: LifeId, snapshotId: SnapshotId): Promise<void>;
 
+  /** Throws `insufficient_space` unless what the running lives may still write would fit beside a point of this one. */
+  requireRoom(lifeId: LifeId): Promise<void>;
+  /**
+   * Makes the present disk and memory of a life a point, in one step: when it returns, the point is whole and durable. When it
+   * throws there may be one all the same, which `deletePoint` removes. The VM must stand still, and may go on right after.
+   */
+  seal(lifeId: LifeId, manifest: PointManifest, deviceState: Uint8Array): Promise<void>;
   /**
    * Stages the life's present disk and memory as a point. For its memory to be kept the VM must stand still, and may go on right
    * after; its disk is of one instant also while it runs.
@@ -54,14 +61,9 @@ export interface Vault {
   capture(lifeId: LifeId, snapshotId: SnapshotId): Promise<void>;
   /**
    * Completes a staged point. When it returns, the point is durable. Throws `insufficient_space` when what the running lives
-   * may still write would not fit beside it; with `ending`, the life is not among them. Without a device state its memory is
-   * dropped.
+   * may still write would not fit beside it. Without a device state its memory is dropped.
    */
-  commit(
-    manifest: PointManifest,
-    deviceState: Uint8Array | null,
-    options?: { readonly ending?: boolean },
-  ): Promise<void>;
+  commit(manifest: PointManifest, deviceState: Uint8Array | null): Promise<void>;
   /** Drops a staged point. Idempotent. */
   abandon(snapshotId: SnapshotId): Promise<void>;
   points(): Promise<readonly SnapshotId[]>;
