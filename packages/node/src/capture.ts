@@ -10,7 +10,8 @@
  * What takes long (writing dirty pages out, and what the file system notes about them) happens outside the window; the seal makes the
  * point, whole and durable, in one transaction. The user's processes
  * are frozen inside it, so that in every copy nothing of the user's runs before the copy knows who it is. Where the VM does
- * not go on afterwards, nobody feels how long it stands still: then the freeze comes beside the flush.
+ * not go on afterwards, nobody feels how long it stands still: then the flush comes last, beside the device state. A guest that runs
+ * waits for each page that is just being written out before it may write to it, and so does its freeze.
  */
 
 import { createHash } from 'node:crypto';
@@ -71,10 +72,7 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   const startedAt = clock.monotonicMs();
   // What ends gives more back than its point takes.
   if (!ending) await spares.withSpace(life.vault, () => life.vault.requireRoom(life.lifeId));
-  const flushed = flush(life, plan);
-  if (!ending) await flushed;
-  // Until it is waited for below, the freeze may fail first.
-  flushed.catch(() => undefined);
+  const flushed = ending ? null : await flush(life, plan);
   const guest = await life.guest();
   const frozenAt = clock.monotonicMs();
   let changed: Changed | null;
@@ -83,11 +81,14 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   try {
     const freezeTimeoutMs = Math.min(plan.freezeTimeoutMs, plan.budgetMs ?? plan.freezeTimeoutMs);
     await phase('freeze', () => guest.freeze(freezeTimeoutMs));
-    changed = await flushed;
     stoppedAt = clock.monotonicMs();
     await phase('stop', () => life.vm.stop());
     takenAt = new Date(clock.now()).toISOString();
+    const flushing = ending ? flush(life, plan) : null;
+    // Until it is waited for, the checkpoint may fail first.
+    flushing?.catch(() => undefined);
     const deviceState = await phase('device state', () => life.vm.checkpoint());
+    changed = flushing === null ? flushed : await flushing;
     checkBudget(plan, clock.monotonicMs() - frozenAt);
     plan.check();
     const manifest = manifestOf(plan, life, { deviceState, takenAt });
