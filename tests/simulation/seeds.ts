@@ -12,4 +12,5 @@ export const KEPT_SEEDS: readonly { readonly seed: number; readonly was: string 
   { seed: 1143, was: 'a snapshot whose VMM died in the window left a staged point until the next start' },
   { seed: 1106, was: 'a delete that failed gave a sandbox back that others had been told is gone' },
   { seed: 1551, was: 'a delete that failed gave a sandbox back that others had been told is gone, as crashed' },
+  { seed: 3968, was: 'a VMM that died while the database was away was told as running until the next round' },
 ];

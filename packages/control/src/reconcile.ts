@@ -73,23 +73,29 @@ export class Reconciler {
     return attempt;
   }
 
+  /** Looked at anew each time the database or the node did not answer: until the next round the record would be untrue. */
   async lifeEnded({ sandboxId, lifeId, detail }: LifeEnd): Promise<void> {
     const { records, clock, logger } = this.#ports;
-    const sandbox = await retryUnavailable(() => records.findSandbox(sandboxId));
-    if (sandbox === null || sandbox.operation !== null || !hasVm(sandbox.settled)) return;
-    const inspected = await inspectReal(this.#ports.node, sandbox);
-    // Another life may run by now.
-    if (hasVm(inspected.real)) return;
-    logger.warn({ sandboxId, lifeId, detail }, 'a microVM ended unasked');
-    await this.#correct(sandbox, inspected, { detail, at: new Date(clock.now()) });
+    const at = new Date(clock.now());
+    await retryUnavailable(async () => {
+      const sandbox = await records.findSandbox(sandboxId);
+      if (sandbox === null || sandbox.operation !== null || !hasVm(sandbox.settled)) return;
+      const inspected = await inspectReal(this.#ports.node, sandbox);
+      // Another life may run by now.
+      if (hasVm(inspected.real)) return;
+      logger.warn({ sandboxId, lifeId, detail }, 'a microVM ended unasked');
+      await this.#correct(sandbox, inspected, { detail, at });
+    });
   }
 
   /** Its vCPUs were stopped, or run again. An operation in flight ends with what is real by itself. */
   async lifeTurned(sandboxId: SandboxId): Promise<void> {
     const { records, node } = this.#ports;
-    const sandbox = await retryUnavailable(() => records.findSandbox(sandboxId));
-    if (sandbox === null || sandbox.operation !== null || !hasVm(sandbox.settled)) return;
-    await this.#correct(sandbox, await inspectReal(node, sandbox));
+    await retryUnavailable(async () => {
+      const sandbox = await records.findSandbox(sandboxId);
+      if (sandbox === null || sandbox.operation !== null || !hasVm(sandbox.settled)) return;
+      await this.#correct(sandbox, await inspectReal(node, sandbox));
+    });
   }
 
   async #endOrphan({ id, operation, operationId }: RecordedSandbox): Promise<boolean> {

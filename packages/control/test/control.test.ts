@@ -114,6 +114,25 @@ describe('a sandbox that is out of space', () => {
   });
 });
 
+it('a VM that ends while the database does not answer is recorded as soon as that does', async () => {
+  const world = new World();
+  await world.control.start();
+  const { id } = await world.create();
+  const settle = world.records.settle.bind(world.records);
+  let refused = 0;
+  world.records.settle = async (change) => {
+    if (refused++ < 2) throw new AppError('unavailable', 'The database does not answer.');
+    return settle(change);
+  };
+  world.node.crash(id as SandboxId);
+  await eventually(
+    () => world.get(id),
+    ({ status }) => status === 'crashed',
+  );
+  expect(refused).toBe(3);
+  await world.control.close();
+});
+
 describe('pause and resume', () => {
   it('brings everything back, any number of times', async () => {
     const { id } = await world.create();
