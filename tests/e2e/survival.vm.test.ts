@@ -55,6 +55,8 @@ it(`survives ${ROUNDS} kills under load`, { timeout: ROUNDS * 60_000 + 120_000 }
       const load = startLoad(all, random);
       await sleep(100 + random() * 1400);
       const where = `seed ${seed}, round ${round}: ${target}`;
+      // A long run says how far it is.
+      if (ROUNDS > 20) console.log(`${new Date().toISOString()} ${where}`);
       daemon = await kill(target, all, { daemon, config, port }, random);
       await load.stop();
       await expectNothingStray(all, { daemon, config, port }, where, target === 'guest');

@@ -4,6 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { type FileHandle, open } from 'node:fs/promises';
+import { fileHolders } from './holders.ts';
 
 /** Processes of a platform that was killed end within moments. */
 const WAIT_S = 20;
@@ -19,8 +20,10 @@ export async function lockData(path: string): Promise<FileHandle> {
     throw thrown;
   }
   await file.close();
+  const holders = await fileHolders(path);
+  const by = holders.length === 0 ? '' : ` by ${holders.join(', ')}`;
   throw new Error(
-    `Another platform uses this data folder, or is still ending (${path} is locked). Stop it, or choose another folder with --data.`,
+    `Another platform uses this data folder, or is still ending (${path} is locked${by}). Stop it, or choose another folder with --data.`,
   );
 }
 

@@ -2,7 +2,7 @@
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Listen } from './config.ts';
-import { portHolder } from './port-holder.ts';
+import { portHolder } from './holders.ts';
 
 /** The processes of a platform that was killed end within moments, and one of them has the address until then. */
 const WAIT_MS = 5_000;
