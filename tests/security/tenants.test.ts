@@ -7,6 +7,7 @@ import { ROUTE_NAMES, ROUTES, type Route, type RouteName } from '@space/contract
 import {
   ACTIONS,
   APPROVAL_LIMITS,
+  DEFAULT_ORGANISATION,
   type IdKind,
   newId,
   type OrganisationId,
@@ -114,11 +115,16 @@ describe('tenants', () => {
   });
   afterAll(() => world[Symbol.asyncDispose]());
 
+  /** Beside the key of each admin. */
+  const reviewers = new Map<string, string>();
+
   async function tenant(organisation: string, name: string): Promise<Tenant> {
     const made = await world.ask(world.operatorKey, 'POST', '/v1/organisations', { name: organisation });
     const admin = made.key.secretKey;
-    // Of somebody who may do all that there is.
-    const { secretKey: key } = await world.ask(admin, 'POST', '/v1/keys', { roles: ['admin', 'reviewer'] });
+    const { secretKey: key } = await world.ask(admin, 'POST', '/v1/keys', { roles: ['admin'] });
+    // What no admin may, a reviewer does.
+    const { secretKey: reviewer } = await world.ask(admin, 'POST', '/v1/keys', { roles: ['reviewer'] });
+    reviewers.set(key, reviewer);
     const project = await world.ask(key, 'POST', '/v1/projects', { name });
     const developer = await world.ask(key, 'POST', '/v1/keys', { roles: ['developer'] });
     const sandbox = await world.ask(key, 'POST', '/v1/sandboxes', { name });
@@ -168,8 +174,9 @@ describe('tenants', () => {
     return world.records.approvals.ask(fresh, APPROVAL_LIMITS);
   }
 
-  function request(name: RouteName, key: string, id: string, body: object | undefined = BODIES[name]) {
+  function request(name: RouteName, of: string, id: string, body: object | undefined = BODIES[name]) {
     const route: Route = ROUTES[name];
+    const key = (route.action === 'approval.decide' ? reviewers.get(of) : undefined) ?? of;
     const path = route.path
       .replace('{id}', id)
       .replace('{processId}', 'prc_0123456789abcdef')
@@ -290,8 +297,9 @@ describe('tenants', () => {
   });
 
   it('shows who runs the installation nothing of what is in it', async () => {
-    const all = { roles: ['admin', 'reviewer'] };
-    const { secretKey } = await world.ask(world.operatorKey, 'POST', '/v1/keys', all);
+    const { secretKey } = await world.ask(world.operatorKey, 'POST', '/v1/keys', { roles: ['admin'] });
+    const { secretKey: reviewer } = await world.ask(world.operatorKey, 'POST', '/v1/keys', { roles: ['reviewer'] });
+    reviewers.set(secretKey, reviewer);
     for (const name of WITH_IDS) {
       for (const theirs of a.owns[kindOf(name)] ?? []) {
         expect((await request(name, secretKey, theirs)).status, name).toBe(404);
@@ -373,6 +381,27 @@ describe('roles', () => {
 });
 
 describe('keys', () => {
+  it.each(['admin', 'developer'])(
+    'that would decide on its own requests is not made, and decides on none: %s',
+    async (role) => {
+      await using world = await World.start();
+      const roles = ['reviewer', role];
+      const { status, text } = await world.call(world.operatorKey, 'POST', '/v1/keys', { roles });
+      expect([status, JSON.parse(text).code]).toEqual([400, 'bad_request']);
+      // One of an earlier version, which made such keys.
+      const { secretKey } = await world.ask(world.operatorKey, 'POST', '/v1/keys', { roles: [role] });
+      const made = world.records.tenants.listApiKeys({ organisationId: DEFAULT_ORGANISATION, limit: 10 });
+      const [key] = (await made).items;
+      Object.assign(key ?? {}, { roles });
+      for (const decision of ['approve', 'deny']) {
+        const told = await world.call(secretKey, 'POST', `/v1/approvals/apr_0000000000000000/${decision}`, {});
+        expect(told).toMatchObject({ status: 403, text: expect.stringContaining('decides on none of their requests') });
+      }
+      const { secretKey: reviewer } = await world.ask(world.operatorKey, 'POST', '/v1/keys', { roles: ['reviewer'] });
+      expect((await world.call(reviewer, 'POST', '/v1/approvals/apr_0000000000000000/deny', {})).status).toBe(404);
+    },
+  );
+
   it.each([
     ['nothing', ''],
     ['another scheme', 'Basic c3BhY2U6c3BhY2U='],

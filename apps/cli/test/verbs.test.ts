@@ -1,3 +1,6 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 /** Every verb does what it says, in words for people and in JSON for programs, and its errors have a next step. */
 import { Sandbox } from '@space/sdk';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -179,6 +182,31 @@ describe('the audit', () => {
     expect(await world.ok('egress', '--all')).toBe('');
     expect((await world.run(['egress'])).code).toBe(2);
     expect((await world.run(['egress', 'some', '--follow'])).code).toBe(2);
+    // What was taken away is checked without any server; a head shows what else was written anew.
+    const offline = { env: { SPACE_URL: 'http://127.0.0.1:9' } };
+    const folder = await mkdtemp(join(tmpdir(), 'space-audit-'));
+    const [file, heads] = [join(folder, 'audit.jsonl'), join(folder, 'heads.jsonl')];
+    await writeFile(heads, await world.ok('audit', 'head'));
+    await writeFile(file, await world.ok('audit', 'export'));
+    const whole = await world.run(['audit', 'verify', file, '--head', heads], offline);
+    expect(whole).toMatchObject({ code: 0, stderr: '' });
+    expect(`${whole.stdout}`).toMatch(
+      /^calls of org_0{16}: 1 to \d+, whole, [0-9a-f]{64}\n {2}agrees with the head \d+/,
+    );
+    const text = await readFile(file, 'utf8');
+    const tampered = await world.run(['audit', 'verify', '-'], {
+      ...offline,
+      stdin: text.replace('"outcome":"ok"', '"outcome":"no"'),
+    });
+    expect(tampered).toMatchObject({ code: 1, stderr: expect.stringContaining('audit_broken') });
+    expect(`${tampered.stdout}`).toMatch(/BROKEN at \d+ \(line \d+\): It is not what was linked/);
+    await writeFile(
+      heads,
+      (await readFile(heads, 'utf8')).replace(/"digest":"./, '"digest":"f').replace(/"digest":"f./, '"digest":"00'),
+    );
+    expect((await world.run(['audit', 'verify', '--head', heads])).stderr).toContain('audit_broken');
+    expect((await world.run(['audit', 'verify', join(folder, 'none')])).stderr).toContain('no such file');
+    await rm(folder, { recursive: true });
     const secret = (await world.ok('keys', 'create', '--role', 'developer')).trim();
     expect((await world.run(['audit', 'verify'], { env: { SPACE_API_KEY: secret } })).stderr).toContain('forbidden');
   });

@@ -65,7 +65,11 @@ export class Chain {
       for (const state of await this.#states(organisationId)) {
         chains.push(await this.#verifyOne(organisationId, state, signal));
       }
-      return { chains, notLinked: await this.#ports.records.chain.unlinkedCalls(organisationId) };
+      return {
+        organisation: organisationId,
+        chains,
+        notLinked: await this.#ports.records.chain.unlinkedCalls(organisationId),
+      };
     } finally {
       this.#readers--;
     }
@@ -114,7 +118,7 @@ export class Chain {
         for (const chain of CHAINS.filter((one) => only === undefined || one === only)) {
           if (!places.has(chain)) {
             const from = await this.#placeToBegin({ organisationId, chain, since, last });
-            yield { type: 'anchor', chain, ...from };
+            yield { type: 'anchor', organisation: organisationId, chain, ...from };
             places.set(chain, from.number);
           }
           yield* this.#linksOf(caller, chain, places);

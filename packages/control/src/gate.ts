@@ -222,7 +222,10 @@ function checkAllowed(caller: Caller, action: Action): void {
   throw decision.code === 'not_found'
     ? new AppError('not_found', 'There is no such project.')
     : new AppError('forbidden', {
-        detail: `The key has the roles ${roles.join(', ')}; none allows ${action} here.`,
+        detail:
+          action === 'approval.decide' && roles.includes('reviewer')
+            ? `The key is a reviewer’s and has the roles ${roles.join(', ')}: who has sandboxes or makes keys decides on none of their requests.`
+            : `The key has the roles ${roles.join(', ')}; none allows ${action} here.`,
         facts: { action },
       });
 }

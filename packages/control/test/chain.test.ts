@@ -30,7 +30,7 @@ async function linked(count: number): Promise<void> {
 
 describe('the audit that is checked', () => {
   it('is whole as long as it is what was linked', async () => {
-    expect(await verify()).toEqual({ chains: [], notLinked: 0 });
+    expect(await verify()).toEqual({ organisation: DEFAULT_ORGANISATION, chains: [], notLinked: 0 });
     await linked(3);
     expect((await verify()).chains[0]).toMatchObject({ dropped: 0, last: 3, brokenAt: null, why: null });
     await world.records.chain.drop('calls', { before: new Date(0), kept: 1, limit: 10 });
@@ -68,6 +68,7 @@ describe('the audit that is exported', () => {
     const [anchor, ...rest] = await exported({ chain: 'calls' });
     expect(anchor).toEqual({
       type: 'anchor',
+      organisation: DEFAULT_ORGANISATION,
       chain: 'calls',
       ...beginOf({ organisationId: DEFAULT_ORGANISATION, chain: 'calls' }),
     });

@@ -25,7 +25,7 @@ const principal = (changes: Partial<Principal> = {}): Principal => {
     organisationId: OURS,
     operator: false,
     onlyProject: null,
-    roles: ['admin', 'reviewer'],
+    roles: ['admin'],
     ...changes,
   };
 };
@@ -58,7 +58,8 @@ describe('authorise', () => {
     for (const action of NAMES.filter((name) => ACTIONS[name] === 'project')) {
       const limited = principal({ onlyProject: ONE });
       expect(authorise(limited, action, resourceFor(action, OURS, TWO))).toEqual({ allowed: false, code: 'not_found' });
-      expect(authorise(limited, action, resourceFor(action, OURS, ONE))).toEqual({ allowed: true });
+      const here = authorise(limited, action, resourceFor(action, OURS, ONE));
+      expect(here).toEqual(action === 'approval.decide' ? { allowed: false, code: 'forbidden' } : { allowed: true });
     }
   });
 
@@ -76,9 +77,21 @@ describe('authorise', () => {
     }
   });
 
+  it('lets a reviewer decide, and nobody who has sandboxes or makes keys, whatever else they are', () => {
+    const resource = resourceFor('approval.decide');
+    fc.assert(
+      fc.property(anyPrincipal, (who) => {
+        const isOwner = who.roles.includes('admin') || who.roles.includes('developer');
+        const isReviewer = who.roles.includes('reviewer') && !isOwner && who.onlyProject !== TWO;
+        expect(authorise(who, 'approval.decide', resource).allowed).toBe(isReviewer);
+      }),
+    );
+  });
+
   it('allows what one of the roles has, and never more for fewer roles', () => {
     fc.assert(
       fc.property(anyPrincipal, fc.constantFrom(...NAMES), (who, action) => {
+        fc.pre(action !== 'approval.decide');
         const { allowed } = authorise(who, action, resourceFor(action));
         if (allowed) expect(who.roles.some((role) => ROLE_ACTIONS[role].includes(action))).toBe(true);
         for (const role of who.roles) {

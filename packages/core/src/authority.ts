@@ -87,7 +87,10 @@ const READS = [
   'archive.read',
 ] as const;
 
-/** An admin may do whatever may be done, but for this: who decides is somebody else than who owns and who runs. */
+/**
+ * An admin may do whatever may be done, but for this: who decides is somebody else than who owns and who runs. So a key that has
+ * sandboxes of its own, or makes keys, decides on nothing, whichever other roles it has: it would decide on itself.
+ */
 const REVIEWERS_OWN: readonly Action[] = ['approval.decide'];
 
 /** Sandboxes hold a tenant's content, so who only audits or holds keys sees none of it. */
@@ -134,6 +137,13 @@ export type Authorisation =
   | { readonly allowed: false; readonly code: 'not_found' | 'forbidden' };
 
 const ALLOW: Authorisation = { allowed: true };
+const OWNERS: readonly Role[] = ['admin', 'developer'];
+
+/** Whether a key that has these roles may approve. Pure. */
+export function canDecide(roles: readonly Role[]): boolean {
+  return roles.includes('reviewer') && !roles.some((role) => OWNERS.includes(role));
+}
+
 const FORBIDDEN: Authorisation = { allowed: false, code: 'forbidden' };
 const NOT_FOUND: Authorisation = { allowed: false, code: 'not_found' };
 
@@ -143,6 +153,7 @@ export function authorise(principal: Principal, action: Action, resource: Resour
   if (resource.kind !== 'installation' && resource.organisationId !== principal.organisationId) return NOT_FOUND;
   if (resource.kind === 'project' && !reachesProject(principal, resource.projectId)) return NOT_FOUND;
   if (!principal.roles.some((role) => ROLE_ACTIONS[role].includes(action))) return FORBIDDEN;
+  if (REVIEWERS_OWN.includes(action) && !canDecide(principal.roles)) return FORBIDDEN;
   if (resource.kind === 'installation' && !principal.operator) return FORBIDDEN;
   // A key of one project sees which project that is, and nothing else that is above projects.
   if (resource.kind !== 'project' && principal.onlyProject !== null && action !== 'project.read') return FORBIDDEN;

@@ -34,6 +34,13 @@ export {
   type ListedArchive,
   listArchives,
 } from './archives.ts';
+export {
+  type AuditChain,
+  type AuditHead,
+  type CheckedAuditChain,
+  checkAuditExport,
+  parseAuditHeads,
+} from './audit-check.ts';
 export { type RetryAdvice, SpaceError, type SpaceErrorCode } from './errors.ts';
 export {
   type AttachOptions,

@@ -2,7 +2,16 @@
 import { ACTIONS, type Action } from '@space/core';
 import { z } from 'zod';
 import { PROBLEM_CODES } from '../problem-codes.ts';
-import { apiKeyId, auditId, nextCursor, operationId, projectId, sandboxId, timestamp } from './fields.ts';
+import {
+  apiKeyId,
+  auditId,
+  nextCursor,
+  operationId,
+  organisationId,
+  projectId,
+  sandboxId,
+  timestamp,
+} from './fields.ts';
 import { egressRecord } from './network.ts';
 import { errorEvent } from './problem.ts';
 
@@ -31,8 +40,11 @@ const chain = z.enum(['calls', 'egress']).meta({
 const number = z.number().int().min(0);
 const digest = z.string().regex(/^[0-9a-f]{64}$/);
 
+const organisation = organisationId.meta({ description: 'Whose chains they are; each begins with a digest of it.' });
+
 export const auditVerification = z
   .strictObject({
+    organisation,
     chains: z.array(
       z.strictObject({
         chain,
@@ -75,7 +87,7 @@ const exportedEgress = z.strictObject({ sandbox: sandboxId, id: z.string(), ...e
 export const auditExportEvent = z
   .discriminatedUnion('type', [
     z
-      .strictObject({ type: z.literal('anchor'), chain, number, digest })
+      .strictObject({ type: z.literal('anchor'), organisation, chain, number, digest })
       .meta({ description: 'What the first link that follows stands behind.' }),
     z.strictObject({
       type: z.literal('link'),

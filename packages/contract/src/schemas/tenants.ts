@@ -1,5 +1,5 @@
 /** Who owns what and who may do what: organisations, their projects and their API keys. */
-import { ROLES } from '@space/core';
+import { canDecide, ROLES } from '@space/core';
 import { z } from 'zod';
 import {
   apiKeyId,
@@ -61,6 +61,10 @@ export const createKeyBody = z
       .min(1)
       .max(ROLES.length)
       .refine((roles) => new Set(roles).size === roles.length, 'must not repeat a role')
+      .refine(
+        (roles) => !roles.includes('reviewer') || canDecide(roles),
+        'reviewer must not stand beside admin or developer: who has sandboxes or makes keys decides on none of their requests',
+      )
       .meta({ uniqueItems: true }),
     project: projectReference.exactOptional().meta({ description: 'Limits the key to this project (id or name).' }),
   })
