@@ -31,13 +31,22 @@ describe('configuration', () => {
 
   it('tells the gateway whom to ask for names, by address only, and which authorities to believe', () => {
     const gateway = (argv: string[]) => configFrom(argv, {})?.gateway;
-    expect(gateway([])).toEqual({ upstreamAuthorities: [] });
+    expect(gateway([])).toEqual({ upstreamAuthorities: [], holdMs: 30_000 });
     const servers = ['9.9.9.9', '127.0.0.1:5353', '[::1]:53'];
     expect(gateway(servers.flatMap((server) => ['--dns', server]))?.dnsServers).toEqual(servers);
     for (const server of ['dns.example', '9.9.9', '[9.9.9.9', '9.9.9.9:x']) {
       expect(() => gateway(['--dns', server])).toThrow(ConfigError);
     }
     expect(() => gateway(['--upstream-ca', '/etc/hostname'])).toThrow(ConfigError);
+  });
+
+  it('tells the gateway how long a request waits for a reviewer, within bounds', () => {
+    const holdMs = (argv: string[], env: NodeJS.ProcessEnv = {}) => configFrom(argv, env)?.gateway.holdMs;
+    expect(holdMs(['--hold-requests', '5'])).toBe(5_000);
+    expect(holdMs([], { SPACE_HOLD_SECONDS: '300' })).toBe(300_000);
+    for (const text of ['0', '301', '1.5', 'x', '-1']) {
+      expect(() => holdMs([`--hold-requests=${text}`]), text).toThrow(ConfigError);
+    }
   });
 
   it('tells the gateway of a proxy, and its password to nobody else', () => {

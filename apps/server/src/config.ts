@@ -44,6 +44,8 @@ export interface Config {
     readonly upstreamAuthorities: readonly string[];
     /** A proxy that all leaves by. */
     readonly upstreamProxy?: { readonly host: string; readonly port: number; readonly authorization?: string };
+    /** How long a request is held for a reviewer before the program is told to send it again. */
+    readonly holdMs?: number;
   };
   /** Memory that VMs may take in all, MiB. */
   readonly memoryMib: number;
@@ -79,6 +81,8 @@ export const USAGE = `Usage: space up [OPTION…]      (or: npm start -- [OPTION
   --secret-stores FILE   stores that secrets may come from (JSON; see the guide)  SPACE_SECRET_STORES  the gateway alone
   --upstream-proxy URL   an HTTP proxy that all leaves by; it resolves the names, so their addresses are not checked
                                                            SPACE_UPSTREAM_PROXY  none
+  --hold-requests SECONDS  how long a program waits for a reviewer, before it is told to send it again (1 to 300)
+                                                           SPACE_HOLD_SECONDS  30
   --otlp URL             where to send traces (OTLP/HTTP)  OTEL_EXPORTER_OTLP_ENDPOINT  nowhere
   --log-level LEVEL      debug, info, warn, error, silent  SPACE_LOG           error
   --new-key              print a new API key at this start (the first start always does)
@@ -90,6 +94,7 @@ Without TLS only loopback addresses are served: API keys would cross the network
 const FIRST_VMM_UID = '1900000000';
 const VMM_UID_COUNT = 64_000;
 
+const MAX_HOLD_SECONDS = 300;
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
 /** Thrown for a value that cannot be used; its message is for the person who typed it. */
@@ -129,6 +134,7 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
       ...gatewayFrom(values.dns, values['upstream-ca']),
       ...storesFrom(values['secret-stores'] ?? env['SPACE_SECRET_STORES']),
       ...proxyFrom(values['upstream-proxy'] ?? env['SPACE_UPSTREAM_PROXY']),
+      holdMs: holdFrom(pick(values['hold-requests'], 'SPACE_HOLD_SECONDS', '30')),
     },
     memoryMib,
     poolMib: wholeNumber(
@@ -175,6 +181,7 @@ function parse(argv: readonly string[]) {
         'upstream-ca': { type: 'string', multiple: true },
         'secret-stores': { type: 'string' },
         'upstream-proxy': { type: 'string' },
+        'hold-requests': { type: 'string' },
         otlp: { type: 'string' },
         'log-level': { type: 'string' },
         'new-key': { type: 'boolean' },
@@ -277,7 +284,7 @@ function endpointOf(name: string, text: string): string {
 function gatewayFrom(
   servers: readonly string[] | undefined,
   files: readonly string[] = [],
-): Omit<Config['gateway'], 'secretStores'> {
+): Pick<Config['gateway'], 'dnsServers' | 'upstreamAuthorities'> {
   for (const server of servers ?? []) {
     const [, v6, v4 = server] = /^(?:\[([^\]]+)\]|([0-9.]+))(?::[0-9]{1,5})?$/.exec(server) ?? [];
     if (isIP(v6 ?? v4) === 0) {
@@ -327,6 +334,15 @@ function fileOf(flag: string, path: string): string {
 function absolute(flag: string, path: string): string {
   if (!isAbsolute(path)) throw new ConfigError(`${flag} is "${path}"; it must be an absolute path.`);
   return path;
+}
+
+/** Longer than programs and what lies between wait for an answer is of no use. */
+function holdFrom(text: string): number {
+  const seconds = wholeNumber('--hold-requests', text, 1);
+  if (seconds > MAX_HOLD_SECONDS) {
+    throw new ConfigError(`--hold-requests is "${text}"; it must be ${MAX_HOLD_SECONDS} seconds at most.`);
+  }
+  return seconds * 1000;
 }
 
 function wholeNumber(flag: string, text: string, min: number): number {

@@ -223,3 +223,71 @@ describe('a grant that is taken away', () => {
     expect(seen).toEqual([]);
   });
 });
+
+describe('a placeholder that hides', () => {
+  it.each<[string, Record<string, string>, string | Buffer]>([
+    ['in UTF-16', {}, Buffer.from(`{"key":"${PLACEHOLDER}"}`, 'utf16le')],
+    ['in UTF-16 of the other order', {}, Buffer.from(`{"key":"${PLACEHOLDER}"}`, 'utf16le').swap16()],
+    ['in one of two cookies', { cookie: `a=1; b=${PLACEHOLDER}` }, ''],
+  ])('does not leave: %s', async (_how, headers, body) => {
+    let heard = '';
+    const port = await world.serveHttps('a.test', async (incoming, answer) => {
+      heard = await text(incoming).catch(() => 'broken off');
+      answer.end('fine');
+    });
+    await granted();
+    const asked = { method: 'POST', headers: { host: `a.test:${port}`, ...headers } };
+    const answered = ask(await world.tls('a.test', port), asked, body as string);
+    const status = await answered.then(
+      ({ statusCode }) => statusCode,
+      () => 0,
+    );
+    expect([0, 403, 502]).toContain(status);
+    expect(heard).not.toContain(PLACEHOLDER.slice(-8));
+    expect(Buffer.from(heard, 'latin1').toString('utf16le')).not.toContain(PLACEHOLDER);
+  });
+});
+
+describe('a secret in the query', () => {
+  const QUERY: BoundSecret = { ...API, place: { in: 'query', name: 'key' } };
+  const redirected = async (location: (url: string, port: number) => string) => {
+    const heard: string[] = [];
+    const port = await world.serveHttps('a.test', (incoming, answer) => {
+      heard.push(incoming.url ?? '');
+      answer.writeHead(302, { location: location(incoming.url ?? '', port) }).end();
+    });
+    await granted([QUERY]);
+    const get = async (path: string) => {
+      const options = { path, headers: { host: `a.test:${port}` } };
+      return (await ask(await world.tls('a.test', port), options)).headers.location ?? '';
+    };
+    return { heard, port, get };
+  };
+  const SENT = `key=${encodeURIComponent(VALUE)}`;
+
+  it('comes back from a redirect of its own host as the placeholder, so that a program can follow', async () => {
+    for (const to of [
+      (url: string) => url.replace('/a', '/b'),
+      (url: string, port: number) => `https://a.test:${port}${url.replace('/a', '/b')}#top`,
+    ]) {
+      const { get, heard } = await redirected(to);
+      const location = await get('/a?x=1');
+      expect(location).toContain(`/b?x=1&key=${PLACEHOLDER}`);
+      await get(`/b?x=1&key=${PLACEHOLDER}`);
+      expect(heard).toEqual([`/a?x=1&${SENT}`, `/b?x=1&${SENT}`]);
+    }
+  });
+
+  it.each([
+    ['another host', (url: string) => `https://b.test${url}`],
+    ['another port', (url: string) => `https://a.test:1${url}`],
+    ['clear text', (url: string, port: number) => `http://a.test:${port}${url}`],
+    ['another host, said by a path', (url: string) => `//b.test${url}`],
+    ['another name', (url: string) => url.replace('key=', 'other=')],
+  ])('is masked in a redirect to %s', async (_where, to) => {
+    const { get } = await redirected(to);
+    const location = await get('/a');
+    expect(location).toContain(`=${'*'.repeat(encodeURIComponent(VALUE).length)}`);
+    expect(location).not.toContain(PLACEHOLDER);
+  });
+});

@@ -21,6 +21,9 @@ describe('a placeholder', () => {
         expect(hasPlaceholder(base64(text))).toBe(true);
         expect(hasPlaceholder(Buffer.from(text).toString('base64url'))).toBe(true);
         expect(hasPlaceholder(Buffer.from(text).toString('hex'))).toBe(true);
+        const wide = Buffer.from(text, 'utf16le');
+        expect(hasPlaceholder(wide.toString('latin1'))).toBe(true);
+        expect(hasPlaceholder(Buffer.from(wide).swap16().toString('latin1'))).toBe(true);
         expect(hasPlaceholder(percent)).toBe(true);
         expect(hasPlaceholder(percent.replaceAll('%', '%25'))).toBe(true);
         expect(hasPlaceholder(encodeURIComponent(base64(text)))).toBe(true);

@@ -27,6 +27,8 @@ const ENCODED = [0, 1, 2].map((before) => {
 const BASE64 = new RegExp(`(?:${ENCODED.join('|')})[A-Za-z0-9]{${LETTERS}}`);
 const HEX = new RegExp(`${[...PREFIX].map((letter) => eitherCase(hexOf(letter))).join('')}[0-9a-fA-F]{${LETTERS * 2}}`);
 
+const WIDE = new RegExp(`${[...PREFIX].join('\\0')}\\0(?:[0-9a-z]\\0){${LETTERS - 1}}[0-9a-z]`);
+
 /** The longest form that is looked for, less one: what of a stream must be looked at again with what follows. */
 export const PLACEHOLDER_OVERLAP = PLACEHOLDER_LENGTH * '\\u0000'.length - 1;
 
@@ -41,9 +43,11 @@ export function newPlaceholder(chance: Chance): string {
 }
 
 /**
- * Whether there is one in a text: as it is, percent-encoded (also twice), with escapes of JSON, in base64 at any offset, or in hex.
- * In what is compressed or encrypted nobody sees one.
+ * Whether there is one in a text: as it is, percent-encoded (also twice), with escapes of JSON, in base64 at any offset, in hex, or in
+ * UTF-16. In what is compressed or encrypted nobody sees one, nor one in pieces that somebody has to put together.
  */
 export function hasPlaceholder(text: string): boolean {
-  return ESCAPED.test(text) || BASE64.test(text) || HEX.test(text);
+  if (ESCAPED.test(text) || BASE64.test(text) || HEX.test(text)) return true;
+  // Of each letter in UTF-16 one byte is a zero, before or behind it.
+  return text.includes('\0') && WIDE.test(text);
 }

@@ -5,6 +5,9 @@
  *
  * A stream is passed on as it comes. Bytes that may be the begin of a secret wait for what follows, and for a short time only
  * while they are few: who speaks letter by letter is not held up.
+ *
+ * A long form is looked for by its begin, and masked for as long as it goes on, over any number of parts: so what waits, and what a byte
+ * costs, does not grow with the secret, whatever a host makes of it. Of a secret that repeats itself a rest may stay.
  */
 import { Transform, type TransformCallback } from 'node:stream';
 import type { SecretValue } from '@space/core';
@@ -14,10 +17,38 @@ const MIN_BYTES = 6;
 /** A part of a secret that is as short as that could be anything. */
 const MIN_PART_BYTES = 8;
 const HELD_MS = 50;
+/** By so much of it a form is looked for; nothing that long is there by chance. */
+const NEEDLE_BYTES = 64;
 const MASK = '*'.charCodeAt(0);
 
-/** Longest first, so that a form that holds another is found whole. */
-export function formsOf(value: SecretValue, also: readonly string[] = []): readonly Buffer[] {
+export interface Form {
+  readonly bytes: Buffer;
+  /** Its begin, or all of it. */
+  readonly needle: Buffer;
+}
+
+/** A form that the bytes so far end within. */
+interface Going {
+  readonly form: Form;
+  /** How much of it has been there. */
+  readonly at: number;
+}
+
+/** Made once for a value, which many requests may have: those of a long one take tens of milliseconds. */
+const KEPT_FORMS = new WeakMap<SecretValue, Map<string, readonly Form[]>>();
+
+/** `also`: how else it is sent. */
+export function formsOf(value: SecretValue, also: readonly string[] = []): readonly Form[] {
+  const kept = KEPT_FORMS.get(value) ?? new Map<string, readonly Form[]>();
+  KEPT_FORMS.set(value, kept);
+  const key = JSON.stringify(also);
+  const forms =
+    kept.get(key) ?? bytesOf(value, also).map((bytes) => ({ bytes, needle: bytes.subarray(0, NEEDLE_BYTES) }));
+  kept.set(key, forms);
+  return forms;
+}
+
+function bytesOf(value: SecretValue, also: readonly string[]): readonly Buffer[] {
   const text = value.reveal();
   const wide = Buffer.from(text, 'utf16le');
   const forms = [
@@ -29,7 +60,7 @@ export function formsOf(value: SecretValue, also: readonly string[] = []): reado
     Buffer.from(wide).swap16(),
   ];
   const unique = new Map(forms.map((form) => [form.toString('latin1'), form]));
-  return [...unique.values()].filter(({ length }) => length >= MIN_BYTES).sort((a, b) => b.length - a.length);
+  return [...unique.values()].filter(({ length }) => length >= MIN_BYTES);
 }
 
 /** As a part of JSON, of a URL, of a form and of HTML, by the libraries that are common. */
@@ -96,39 +127,66 @@ function inBase64(text: string): string[] {
   });
 }
 
-export function scrubText(text: string, forms: readonly Buffer[]): string {
+export function scrubText(text: string, forms: readonly Form[]): string {
   const bytes = Buffer.from(text, 'latin1');
-  return mask(bytes, forms) > 0 ? bytes.toString('latin1') : text;
+  const shown = Buffer.from(bytes);
+  return mask({ bytes, shown, forms, before: [] }).end > 0 ? shown.toString('latin1') : text;
 }
 
-/** In place. Where the last one ends that was found; 0: there was none. */
-function mask(bytes: Buffer, forms: readonly Buffer[]): number {
+interface Masking {
+  readonly bytes: Buffer;
+  /** The same, in which it is masked. */
+  readonly shown: Buffer;
+  readonly forms: readonly Form[];
+  /** What the bytes before ended within. */
+  readonly before: readonly Going[];
+}
+
+/** Where the last one ends that was found, 0: there was none; and what the bytes end within. */
+function mask({ bytes, shown, forms, before }: Masking): { readonly end: number; readonly going: readonly Going[] } {
   let end = 0;
+  const going: Going[] = [];
+  const found = (form: Form, from: number, at: number): number => {
+    const length = lengthOfSame(form.bytes, from, bytes, at);
+    shown.fill(MASK, at, at + length);
+    end = Math.max(end, at + length);
+    const isAll = from + length === form.bytes.length;
+    if (!isAll && at + length === bytes.length) going.push({ form, at: from + length });
+    return at + length;
+  };
+  for (const { form, at } of before) found(form, at, 0);
   for (const form of forms) {
-    for (let at = bytes.indexOf(form); at >= 0; at = bytes.indexOf(form, at + form.length)) {
-      bytes.fill(MASK, at, at + form.length);
-      end = Math.max(end, at + form.length);
-    }
+    let at = bytes.indexOf(form.needle);
+    while (at >= 0) at = bytes.indexOf(form.needle, found(form, 0, at));
   }
-  return end;
+  return { end, going };
+}
+
+function lengthOfSame(form: Buffer, from: number, bytes: Buffer, at: number): number {
+  const most = Math.min(form.length - from, bytes.length - at);
+  let length = 0;
+  while (length < most && form[from + length] === bytes[at + length]) length++;
+  return length;
 }
 
 export class Scrubber extends Transform {
-  readonly #forms: readonly Buffer[];
+  readonly #forms: readonly Form[];
   /** By the byte that they begin with. */
   readonly #byFirst: ReadonlyMap<number | undefined, readonly Buffer[]>;
   readonly #longest: number;
+  #going: readonly Going[] = [];
   /** What may be the begin of a form, as it came. */
   #held: Buffer = Buffer.alloc(0);
   /** How many of the held bytes have been passed on, as they came: too late to mask those. */
   #passed = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(forms: readonly Buffer[]) {
+  constructor(forms: readonly Form[]) {
     super();
     this.#forms = forms;
-    this.#byFirst = Map.groupBy(forms, ([first]) => first);
-    this.#longest = Math.max(0, ...forms.map(({ length }) => length));
+    const needles = forms.map(({ needle }) => needle);
+    this.#byFirst = Map.groupBy(needles, ([first]) => first);
+    this.#longest = Math.max(0, ...needles.map(({ length }) => length));
   }
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
@@ -136,7 +194,9 @@ export class Scrubber extends Transform {
     const seen = Buffer.concat([this.#held, chunk]);
     const shown = Buffer.from(seen);
     // What lies in a form that was found is no begin of another.
-    const from = this.#beginAt(seen, mask(shown, this.#forms));
+    const { end, going } = mask({ bytes: seen, shown, forms: this.#forms, before: this.#going });
+    this.#going = going;
+    const from = this.#beginAt(seen, end);
     if (from > this.#passed) this.push(shown.subarray(this.#passed, from));
     this.#held = seen.subarray(from);
     this.#passed = Math.max(0, this.#passed - from);
@@ -171,7 +231,9 @@ export class Scrubber extends Transform {
   /** The half of a secret is nothing that a message ends with by chance. */
   #holdsHalf(): boolean {
     const { length } = this.#held;
-    return this.#forms.some((form) => length * 2 >= form.length && form.subarray(0, length).equals(this.#held));
+    return this.#forms.some(
+      ({ needle }) => length * 2 >= needle.length && needle.subarray(0, length).equals(this.#held),
+    );
   }
 
   #passOnSoon(): void {

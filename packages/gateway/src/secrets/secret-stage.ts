@@ -18,6 +18,7 @@ import type { LoadedRules, Passage } from '../passage.ts';
 import { refusedSecret } from '../refusal.ts';
 import { checkNoPlaceholder, isCredential, planPlacement } from './place-secret.ts';
 import { PlaceholderScreen } from './placeholder-screen.ts';
+import { withPlaceholder } from './redirect.ts';
 import { formsOf, Scrubber, scrubText } from './scrub.ts';
 
 /** What of an admitted request is a matter of secrets. */
@@ -89,7 +90,9 @@ export async function placeSecret(
     answer: (head) => {
       if (head.status === 401 || head.status === 403) secrets.refused(organisationId, bound.secret);
       checkReadable(head);
-      return { status: head.status, headers: scrubbed(head.headers), through: new Scrubber(forms) };
+      const redirected = { bound, value, target: passage.target };
+      const headers = scrubbed(head.headers.map((header) => withPlaceholder(header, redirected)));
+      return { status: head.status, headers, through: new Scrubber(forms) };
     },
     trailers: (trailers) => checkedTrailers(trailers, bound),
     scrubbed,
