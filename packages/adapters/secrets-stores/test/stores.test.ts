@@ -1,4 +1,4 @@
-/** Against servers that answer as the documentation of each store says; none of them is the real thing. */
+/** Against servers that answer as the documentation of each store says; none of them is the real thing (why: ADR 38). */
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage } from 'node:http';
