@@ -20,6 +20,7 @@ import { pump } from './pump.ts';
 import { type ReachTools, reach } from './reach.ts';
 import { mismatch, refused } from './refusal.ts';
 import { screenOfBytes } from './secrets/placeholder-screen.ts';
+import type { Sessions } from './sessions.ts';
 import { type ClientHello, type FirstBytes, sniff } from './sniff.ts';
 
 /** After so long without a byte it may be that the server is to speak first. */
@@ -31,6 +32,7 @@ export interface CarryTools extends ReachTools {
   readonly authorities: Authorities;
   readonly http1: Http1Front;
   readonly trusted: SecureContext;
+  readonly sessions: Sessions;
 }
 
 /** Throws `egress_refused` or `egress_failed` when the guest was told nothing: its connection is for the caller to reset. */
@@ -150,7 +152,8 @@ class Carrier {
       const socket = (await this.#dial()) as never;
       this.#dialled = null;
       const { trusted } = this.#tools;
-      return secure(socket, passage.target, { trusted, protocols: offered, signal: passage.signal });
+      const sessions = this.#tools.sessions.of(passage.sandboxId, passage.target, offered);
+      return secure(socket, passage.target, { trusted, protocols: offered, sessions, signal: passage.signal });
     };
     let first: TLSSocket | null;
     try {

@@ -25,6 +25,7 @@ import { mismatch } from './refusal.ts';
 import { createResolve, type Resolve } from './resolver.ts';
 import { LocalSecrets } from './secrets/local-secrets.ts';
 import { type SecretStores, Secrets } from './secrets/secrets.ts';
+import { Sessions } from './sessions.ts';
 import type { UpstreamProxy } from './upstream-proxy.ts';
 
 /** A connection that carries nothing for so long is closed. */
@@ -71,11 +72,12 @@ export function createGateway(options: GatewayOptions): Gateway {
   const http1 = new Http1Front();
   const local = new LocalSecrets(folder);
   const secrets = new Secrets({ local, stores: options.secretStores ?? {} });
+  const sessions = new Sessions();
   let tools: CarryTools | null = null;
   /** Made when they are needed: whom the gateway believes is costly to find out. */
   const carryTools = (): CarryTools => {
     const proxy = options.upstreamProxy ?? null;
-    tools ??= { authorities, http1, resolve, classify, trusted: trustedContext(upstreamAuthorities), proxy };
+    tools ??= { authorities, http1, resolve, classify, trusted: trustedContext(upstreamAuthorities), sessions, proxy };
     return tools;
   };
   const idle = setInterval(() => open.cutIdle(performance.now() - IDLE_MS), LOOK_FOR_IDLE_MS);

@@ -10,6 +10,7 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import { AppError, type EgressTarget, isAddress } from '@space/core';
+import type { SessionsOf } from './sessions.ts';
 
 const CONNECT_WITHIN_MS = 15_000;
 const HANDSHAKE_WITHIN_MS = 15_000;
@@ -50,13 +51,18 @@ export async function dial(
   }
 }
 
+interface Secured {
+  readonly trusted: SecureContext;
+  readonly protocols: readonly string[];
+  /** With this host, of whom it is dialled for; null: none are kept. */
+  readonly sessions: SessionsOf | null;
+  readonly signal: AbortSignal;
+}
+
 /** TLS over the connection, with a certificate of the host that is verified. Offers the protocols, and says which was taken. */
-export async function secure(
-  socket: Socket,
-  { host }: EgressTarget,
-  options: { readonly trusted: SecureContext; readonly protocols: readonly string[]; readonly signal: AbortSignal },
-): Promise<TLSSocket> {
-  const { trusted, protocols, signal } = options;
+export async function secure(socket: Socket, { host }: EgressTarget, options: Secured): Promise<TLSSocket> {
+  const { trusted, protocols, sessions, signal } = options;
+  const session = sessions?.find() ?? null;
   const tls = connectTls({
     socket,
     secureContext: trusted,
@@ -65,10 +71,24 @@ export async function secure(
     ...(isAddress(host) ? {} : { servername: host }),
     ...(protocols.length > 0 ? { ALPNProtocols: [...protocols] } : {}),
     checkServerIdentity: (_name, certificate) => checkServerIdentity(host, certificate),
+    ...(session === null ? {} : { session: session.ticket }),
+  });
+  // It may come before it is known who the host is, and is good for nothing then.
+  let latest: Buffer | null = null;
+  const keep = (): void => {
+    if (latest === null || !tls.authorized) return;
+    const provedAtMs = session !== null && tls.isSessionReused() ? session.provedAtMs : startedAtMs;
+    sessions?.keep({ ticket: latest, provedAtMs });
+  };
+  const startedAtMs = performance.now();
+  tls.on('session', (ticket) => {
+    latest = ticket;
+    keep();
   });
   try {
     const limits = AbortSignal.any([signal, AbortSignal.timeout(HANDSHAKE_WITHIN_MS)]);
     await once(tls, 'secureConnect', { signal: limits });
+    keep();
     return tls;
   } catch (cause) {
     tls.on('error', () => undefined);

@@ -59,7 +59,7 @@ export class Notices {
     };
     const plain = await reach({ rules, target, judge, signal }, tools);
     const socket: Duplex = isSecure
-      ? await secure(plain, target, { trusted: tools.trusted, protocols: ['http/1.1'], signal })
+      ? await secure(plain, target, { trusted: tools.trusted, protocols: ['http/1.1'], sessions: null, signal })
       : plain;
     const at = `${Math.floor(Date.now() / 1000)}`;
     const signature = createHmac('sha256', await this.#keyOf(organisationId, url)).update(`${id}.${at}.${body}`);

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { readdir, stat } from 'node:fs/promises';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, RequestListener } from 'node:http';
 import { request } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { connect as connectTls } from 'node:tls';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { AllowRule } from '@space/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { allow, ORGANISATION, SANDBOX, text, World } from './world.ts';
@@ -65,6 +65,22 @@ describe('the host of a connection', () => {
     const told = await get(await world.tls('a.test', port), `a.test:${port}`);
     expect(told).toMatchObject({ status: 502, body: expect.stringContaining('did not prove who it is') });
     expect(heard).toBe(0);
+  });
+
+  it('need not prove itself again for the next connection, and another one in its place must', async () => {
+    const resumed: boolean[] = [];
+    const listener: RequestListener = ({ socket }, answer) => {
+      resumed.push((socket as TLSSocket).isSessionReused());
+      answer.end('well');
+    };
+    const port = await world.serveHttps('a.test', listener);
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    for (let time = 0; time < 3; time++) await get(await world.tls('a.test', port), `a.test:${port}`);
+    expect(resumed).toEqual([false, true, true]);
+    await world.serveHttps('b.test', listener, 'b.test', { host: '127.0.0.2', port });
+    world.names.set('a.test', ['127.0.0.2']);
+    expect(await get(await world.tls('a.test', port), `a.test:${port}`)).toMatchObject({ status: 502 });
+    expect(resumed.length).toBe(3);
   });
 
   it('must have a certificate that somebody whom the gateway believes has signed', async () => {
@@ -131,15 +147,11 @@ const upgradeTo = (port: number): string =>
 function serveFor(what: string, heard: () => void): Promise<number> {
   if (what === 'other bytes') return world.serveTcp('a.test', (socket) => void socket.on('data', heard));
   if (what.endsWith('clear text')) return world.serveHttp('a.test', (incoming) => void incoming.on('data', heard));
-  return world.serveHttps(
-    'a.test',
-    (incoming) => void incoming.on('data', heard),
-    'a.test',
-    (socket) => {
-      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
-      heard();
-    },
-  );
+  const onUpgrade = (socket: Duplex): void => {
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+    heard();
+  };
+  return world.serveHttps('a.test', (incoming) => void incoming.on('data', heard), 'a.test', { onUpgrade });
 }
 
 describe('rules that change', () => {

@@ -189,11 +189,12 @@ export class World {
     name: string,
     listener: RequestListener,
     certifiedFor = name,
-    onUpgrade?: (socket: Duplex) => void,
+    more: { onUpgrade?: (socket: Duplex) => void; host?: string; port?: number } = {},
   ): Promise<number> {
+    const { onUpgrade, host, port } = more;
     const server = createHttps({ SNICallback: this.#certify(certifiedFor) }, listener);
     if (onUpgrade !== undefined) server.on('upgrade', (_incoming, socket: Duplex) => onUpgrade(socket));
-    return this.#listen(name, server as unknown as Server);
+    return this.#listen(name, server as unknown as Server, host, port);
   }
 
   async serveHttp2(name: string, onStream: (stream: ServerHttp2Stream, headers: object) => void): Promise<number> {
@@ -240,16 +241,16 @@ export class World {
     };
   }
 
-  async #listen(name: string, server: Server): Promise<number> {
+  async #listen(name: string, server: Server, host = '127.0.0.1', port = 0): Promise<number> {
     server.on('connection', (socket: Socket) => {
       socket.on('error', () => undefined);
       this.#sockets.add(socket);
       socket.once('close', () => this.#sockets.delete(socket));
     });
-    server.listen(0, '127.0.0.1');
+    server.listen(port, host);
     await once(server, 'listening');
     this.#servers.push(server);
-    this.names.set(name, ['127.0.0.1']);
+    this.names.set(name, [host]);
     return (server.address() as AddressInfo).port;
   }
 }

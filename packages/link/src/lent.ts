@@ -10,6 +10,8 @@ import { FRAME, type Frame, type Line, LineError } from './line.ts';
 /** The other side is told of a reset by the line first, so that it does not take it for an end. */
 const RESET_WITHIN_MS = 5_000;
 
+const NEWS = ['readable', 'end', 'close'] as const;
+
 export class LentConnection implements PortConnection {
   readonly output: AsyncIterable<Uint8Array>;
   readonly closed: Promise<void>;
@@ -25,8 +27,9 @@ export class LentConnection implements PortConnection {
   #hasReadAll = false;
   #over = false;
   #isTaken = false;
-  #isReset = false;
+  #isDiscarded = false;
   #wake = (): void => undefined;
+  readonly #onNews = (): void => this.#wake();
 
   constructor(line: Line, socket: Socket) {
     this.#line = line;
@@ -36,6 +39,8 @@ export class LentConnection implements PortConnection {
     this.#close = resolve;
     this.output = this.#read();
     socket.on('error', () => undefined);
+    // For as long as it is read here: to come and go for each piece costs more than to read it.
+    for (const event of NEWS) socket.on(event, this.#onNews);
     socket.once('finish', () => this.#tellEnd());
     this.last = this.#receive()
       .catch(() => {
@@ -64,10 +69,7 @@ export class LentConnection implements PortConnection {
 
   /** Behind our end it is no reset of what was sent, and the line may still say how it ended. */
   reset(): void {
-    if (!this.#ended && !this.#socket.writableEnded) {
-      this.#isReset = true;
-      this.#line.close();
-    }
+    if (!this.#ended && !this.#socket.writableEnded) this.#line.close();
     this.#discard();
   }
 
@@ -76,13 +78,14 @@ export class LentConnection implements PortConnection {
     const socket = this.#socket;
     if (!socket.writableEnded) return void socket.destroy();
     if (!socket.writableFinished) await eventOf(socket, 'finish');
-    if (!this.#isTaken && !socket.destroyed) socket.resume();
+    this.#discard();
   }
 
   /** The socket itself, with what was read of it to be read again; null when it is ended already. */
   take(unread: Uint8Array): LentSocket | null {
     const socket = this.#socket;
     if (!socket.readable || !socket.writable || this.#over) return null;
+    this.#stopReading();
     if (unread.length > 0) socket.unshift(Buffer.from(unread));
     this.#isTaken = true;
     return { socket, ended: () => this.#tellEnd() };
@@ -94,17 +97,27 @@ export class LentConnection implements PortConnection {
       for (;;) {
         const bytes: Uint8Array | null = socket.read();
         if (bytes !== null) yield bytes;
-        else if (socket.readableEnded || socket.destroyed) break;
-        else await eventOf(socket, 'readable', 'end');
+        else if (socket.readableEnded || socket.destroyed || this.#isDiscarded) break;
+        else await this.#news();
       }
       // Bytes and word are on two sockets, and come in either order.
-      while (!this.#farEnded && !this.#over) await new Promise<void>((resolve) => (this.#wake = resolve));
-      if (!this.#farEnded || this.#isReset) throw cut();
+      while (!this.#farEnded && !this.#over && !this.#isDiscarded) await this.#news();
+      if (!this.#farEnded || this.#isDiscarded) throw cut();
       this.#hasReadAll = true;
       this.#settle();
     } finally {
       if (!this.#hasReadAll) this.reset();
     }
+  }
+
+  #news(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  #stopReading(): void {
+    for (const event of NEWS) this.#socket.off(event, this.#onNews);
   }
 
   async #receive(): Promise<Frame | undefined> {
@@ -138,7 +151,10 @@ export class LentConnection implements PortConnection {
   /** Until the other side, which the line tells, has closed it; what we have ended is delivered meanwhile. */
   #discard(): void {
     const socket = this.#socket;
-    if (socket.destroyed || this.#isTaken) return;
+    if (this.#isDiscarded || this.#isTaken) return;
+    this.#isDiscarded = true;
+    this.#wake();
+    if (socket.destroyed) return;
     if (this.#line.gone) {
       const late = setTimeout(() => socket.destroy(), RESET_WITHIN_MS);
       late.unref();
@@ -148,6 +164,7 @@ export class LentConnection implements PortConnection {
       if (socket.writableEnded && !socket.writableFinished) socket.once('finish', () => socket.destroy());
       else socket.destroy();
     };
+    this.#stopReading();
     if (socket.readableEnded) close();
     else socket.once('end', close).resume();
   }
@@ -159,15 +176,14 @@ export async function copy(from: PortConnection, to: PortConnection): Promise<vo
   to.end();
 }
 
-/** Returns when one of them happens, or the socket is closed. */
-function eventOf(socket: Socket, ...names: readonly string[]): Promise<void> {
+/** Returns when it happens, or the socket is closed. */
+function eventOf(socket: Socket, name: 'drain' | 'finish'): Promise<void> {
   return new Promise((resolve) => {
-    const all = [...names, 'close'];
     const settle = (): void => {
-      for (const name of all) socket.off(name, settle);
+      for (const event of [name, 'close']) socket.off(event, settle);
       resolve();
     };
-    for (const name of all) socket.on(name, settle);
+    for (const event of [name, 'close']) socket.on(event, settle);
   });
 }
 
