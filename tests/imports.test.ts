@@ -22,6 +22,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   '@space/sdk': ['@space/contract'],
   // What a user's tests start: the platform but for its machine.
   '@space/testing': ['@space/core', '@space/control', '@space/http', '@space/testkit'],
+  // Tried on any installation, by what any user has.
+  '@space/conformance': ['@space/sdk'],
   '@space/guest-proto': [],
   '@space/guest-image': [],
   '@space/guest-grpc': ['@space/core', '@space/guest-proto'],

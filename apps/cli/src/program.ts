@@ -5,6 +5,7 @@ import { approvals } from './verbs/approvals.ts';
 import * as archives from './verbs/archives.ts';
 import { audit } from './verbs/audit.ts';
 import * as commands from './verbs/commands.ts';
+import { conformance } from './verbs/conformance.ts';
 import { cp } from './verbs/cp.ts';
 import { keys } from './verbs/keys.ts';
 import { logs } from './verbs/logs.ts';
@@ -78,6 +79,7 @@ export function buildProgram(cli: Cli) {
     keys,
     audit,
     capabilities,
+    conformance,
   ];
   for (const make of all) program.addCommand(make(cli));
   return program;

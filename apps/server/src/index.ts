@@ -1,4 +1,5 @@
-/** The platform in one process: control, node and HTTP, composed. Programs and whole-system tests start it from here. */
+/** The platform: composed in one process, for tests that look inside, or as its processes. Programs and whole-system tests start it from here. */
 export { type Config, configFrom, type Listen } from './config.ts';
 export { type Platform, startPlatform } from './platform.ts';
 export { mountsNaming, processesNaming } from './remains.ts';
+export { type SupervisedPlatform, superviseRoles } from './supervisor.ts';

@@ -10,7 +10,7 @@
  */
 import type { Duplex } from 'node:stream';
 import { type SecureContext, TLSSocket } from 'node:tls';
-import { type AppError, asAppError, normaliseHost } from '@space/core';
+import { AppError, asAppError, normaliseHost } from '@space/core';
 import type { Authorities } from './authorities.ts';
 import { secure } from './dial.ts';
 import type { Http1Front, Way } from './http1.ts';
@@ -26,6 +26,8 @@ import { type ClientHello, type FirstBytes, sniff } from './sniff.ts';
 /** After so long without a byte it may be that the server is to speak first. */
 const SPEAKS_FIRST_MS = 300;
 const FIRST_BYTES_WITHIN_MS = 30_000;
+/** When nothing can be reached, so that a program that is slow to speak can be told why. */
+const LAST_WORDS_WITHIN_MS = 2_000;
 const HANDSHAKE_WITHIN_MS = 30_000;
 
 export interface CarryTools extends ReachTools {
@@ -85,11 +87,18 @@ class Carrier {
     const short = AbortSignal.any([signal, AbortSignal.timeout(SPEAKS_FIRST_MS)]);
     const soon = await guest.peek(sniff, short);
     if (soon !== null) return soon;
+    let patienceMs = FIRST_BYTES_WITHIN_MS;
     if (!guest.hasSpoken && !guest.hasEnded && this.#passage.judgeOpaque('tcp').allowed) {
-      const spoken = await this.#whoSpeaks();
-      if (spoken !== null) return spoken;
+      try {
+        const spoken = await this.#whoSpeaks();
+        if (spoken !== null) return spoken;
+      } catch (thrown) {
+        // Whoever needs the way finds it as it is, and says so as the guest speaks.
+        if (!(thrown instanceof AppError)) throw thrown;
+        patienceMs = LAST_WORDS_WITHIN_MS;
+      }
     }
-    const late = AbortSignal.any([signal, AbortSignal.timeout(FIRST_BYTES_WITHIN_MS)]);
+    const late = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
     return (await guest.peek(sniff, late)) ?? { kind: 'other' };
   }
 

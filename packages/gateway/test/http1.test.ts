@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type IncomingMessage, type RequestOptions, request } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { bytesOf, TWO_WAY_HEADS } from '@space/conformance/requests';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { allow, text, World } from './world.ts';
 
@@ -144,39 +145,7 @@ describe('a request in clear text', () => {
 });
 
 describe('a head that can be read in two ways', () => {
-  it.each([
-    ['two hosts', 'GET / HTTP/1.1\r\nHost: a.test:PORT\r\nHost: b.test\r\n\r\n'],
-    ['two hosts that are the same', 'GET / HTTP/1.1\r\nHost: a.test:PORT\r\nHost: a.test:PORT\r\n\r\n'],
-    ['no host', 'GET / HTTP/1.1\r\n\r\n'],
-    ['no host, in HTTP/1.0', 'GET / HTTP/1.0\r\n\r\n'],
-    ['another host', 'GET / HTTP/1.1\r\nHost: b.test\r\n\r\n'],
-    ['the host with another port', 'GET / HTTP/1.1\r\nHost: a.test:81\r\n\r\n'],
-    ['a host with a user', 'GET / HTTP/1.1\r\nHost: a.test:PORT@b.test\r\n\r\n'],
-    ['two hosts in one', 'GET / HTTP/1.1\r\nHost: a.test:PORT, b.test\r\n\r\n'],
-    ['an absolute form', 'GET http://b.test/ HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
-    ['an absolute form of the same host', 'GET http://a.test:PORT/ HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
-    ['CONNECT to the same host', 'CONNECT a.test:PORT HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
-    ['CONNECT to another host', 'CONNECT b.test:443 HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
-    ['a folded header', 'GET / HTTP/1.1\r\nHost: a.test:PORT\r\nX-A: 1\r\n X-B: 2\r\n\r\n'],
-    ['a folded host', 'GET / HTTP/1.1\r\nHost:\r\n a.test:PORT\r\n\r\n'],
-    [
-      'a length and chunks',
-      'POST / HTTP/1.1\r\nHost: a.test:PORT\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
-    ],
-    ['two lengths', 'POST / HTTP/1.1\r\nHost: a.test:PORT\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello'],
-    ['an unknown coding', 'POST / HTTP/1.1\r\nHost: a.test:PORT\r\nTransfer-Encoding: x, chunked\r\n\r\n0\r\n\r\n'],
-    [
-      'chunks twice',
-      'POST / HTTP/1.1\r\nHost: a.test:PORT\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
-    ],
-    ['a space before a colon', 'GET / HTTP/1.1\r\nHost : a.test:PORT\r\n\r\n'],
-    ['a bare carriage return', 'GET / HTTP/1.1\r\nHost: a.test:PORT\r\nX: a\rHost: b.test\r\n\r\n'],
-    ['a zero byte', 'GET / HTTP/1.1\r\nHost: a.test:PORT\0.b.test\r\n\r\n'],
-    ['a header that is to be dropped', 'GET / HTTP/1.1\r\nHost: a.test:PORT\r\nConnection: close, Host\r\n\r\n'],
-    ['a method that is none', 'G=T / HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
-    ['a path that does not begin with a slash', 'GET a.test HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
-    ['a fragment', 'GET /a#b HTTP/1.1\r\nHost: a.test:PORT\r\n\r\n'],
-  ])('is refused: %s', async (_what, head) => {
+  it.each(TWO_WAY_HEADS.map((one) => [one.name, one] as const))('is refused: %s', async (_what, one) => {
     let heard = 0;
     const port = await world.serveHttp('a.test', (_incoming, answer) => {
       heard++;
@@ -184,7 +153,7 @@ describe('a head that can be read in two ways', () => {
     });
     await world.allow({ preset: 'none', allow: [allow({ host: '*.test' })] });
     const { socket } = world.open('a.test', port);
-    const told = await say(socket, head.replaceAll('PORT', `${port}`));
+    const told = await say(socket, bytesOf(one, { host: 'a.test', other: 'b.test', port }));
     expect(told).toMatch(/^(HTTP\/1\.1 4\d\d |$)/);
     expect(heard).toBe(0);
   });

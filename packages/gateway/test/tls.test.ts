@@ -92,6 +92,19 @@ describe('the host of a connection', () => {
   });
 });
 
+describe('a program that is slow to say what it wants', () => {
+  it('is told all the same why nothing leaves, although it was found out before', async () => {
+    world.names.set('evil.example', ['10.0.0.1']);
+    await world.allow({ preset: 'internet' });
+    const { socket } = world.open('evil.example', 443);
+    await expect.poll(() => world.lookedUp).toEqual(['evil.example']);
+    const { certificatePem } = await world.gateway.trust(ORGANISATION);
+    const tls = connectTls({ socket, ca: certificatePem, servername: 'evil.example' });
+    const told = await get(tls, 'evil.example');
+    expect(told).toMatchObject({ status: 403, body: expect.stringContaining('public addresses only') });
+  });
+});
+
 describe('TLS that a rule lets pass unopened', () => {
   it('reaches the host as it is, with its own certificate, by its SNI only', async () => {
     const port = await world.serveHttps('a.test', (_incoming, answer) => answer.end('well'));

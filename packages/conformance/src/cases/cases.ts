@@ -1,0 +1,8 @@
+/** All cases, in the order in which they are tried. */
+import type { Case } from '../case.ts';
+import { ADDRESS_CASES } from './addresses.ts';
+import { CHANNEL_CASES } from './channels.ts';
+import { HTTP_CASES } from './http.ts';
+import { IDENTITY_CASES } from './identity.ts';
+
+export const EGRESS_CASES: readonly Case[] = [...IDENTITY_CASES, ...HTTP_CASES, ...ADDRESS_CASES, ...CHANNEL_CASES];

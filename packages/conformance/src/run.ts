@@ -1,0 +1,135 @@
+/**
+ * Plays the cases from within a sandbox that is made for them, one after another, and tells of each how it went. The sandbox is
+ * deleted at the end, whatever happened.
+ */
+import { type ConnectionOptions, Sandbox, SpaceError } from '@space/sdk';
+import type { Case, Need, Stage } from './case.ts';
+import { EGRESS_CASES } from './cases/cases.ts';
+import { requestTo } from './cases/identity.ts';
+import { Guest } from './guest/guest.ts';
+import type { Heard, Places } from './places.ts';
+import { SCENES, type SceneName } from './scenes.ts';
+import { arrives } from './verdicts.ts';
+
+export interface Outcome {
+  readonly topic: string;
+  readonly name: string;
+  readonly outcome: 'ok' | 'miss' | 'not run';
+  /** Of a miss: what was seen. Of what was not run: why. */
+  readonly why: string | null;
+  readonly seconds: number;
+}
+
+export interface RunOptions {
+  readonly connection: ConnectionOptions;
+  readonly places: Places;
+  /** What hosts of our own have heard since it was asked last. Null: there are none. */
+  readonly hear: (() => Heard) | null;
+  /** What there is beside a sandbox. Whether a host can be reached is found out. */
+  readonly has: readonly Exclude<Need, 'open host'>[];
+  readonly signal?: AbortSignal;
+}
+
+const WHY_NOT: Readonly<Record<Exclude<Need, 'open host'>, string>> = {
+  'own hosts': 'it needs hosts that tell what reached them: --local',
+  'own platform': 'it ends processes of the platform: --local',
+  full: 'it takes minutes: --full',
+};
+
+export async function* runCases(options: RunOptions, cases: readonly Case[] = EGRESS_CASES): AsyncGenerator<Outcome> {
+  const { connection, signal } = options;
+  await using sandbox = await Sandbox.create({
+    ...connection,
+    network: { preset: 'none' },
+    idle: { pauseAfterMs: null },
+    snapshots: { everyMs: 'off' },
+    metadata: { purpose: 'conformance' },
+    ...(signal === undefined ? {} : { signal }),
+  });
+  const player = new Player(sandbox, options);
+  for (const one of cases) {
+    signal?.throwIfAborted();
+    yield await player.play(one);
+  }
+}
+
+class Player {
+  readonly #sandbox: Sandbox;
+  readonly #options: RunOptions;
+  #guest: Guest | null = null;
+  #scene: SceneName | null = null;
+  #unreachable: Promise<string | null> | null = null;
+  /** Scenes that the organisation does not let anybody set, with what it says. */
+  readonly #barred = new Map<SceneName, string>();
+
+  constructor(sandbox: Sandbox, options: RunOptions) {
+    this.#sandbox = sandbox;
+    this.#options = options;
+  }
+
+  async play({ topic, name, needs, scene, run }: Case): Promise<Outcome> {
+    const startedAt = performance.now();
+    const told = (outcome: Outcome['outcome'], why: string | null): Outcome => {
+      return { topic, name, outcome, why, seconds: Math.round(performance.now() - startedAt) / 1000 };
+    };
+    const whyNot = (await this.#lacks(needs)) ?? (await this.#set(scene));
+    if (whyNot !== null) return told('not run', whyNot);
+    try {
+      this.#options.hear?.();
+      const why = await run(await this.#stage());
+      return told(why === null ? 'ok' : 'miss', why);
+    } catch (thrown) {
+      // Whatever broke off is not proven; the next case has a program of its own.
+      await this.#guest?.end();
+      this.#guest = null;
+      return told('miss', `it broke off: ${thrown instanceof Error ? thrown.message : String(thrown)}`);
+    }
+  }
+
+  async #lacks(needs: readonly Need[]): Promise<string | null> {
+    for (const need of needs) {
+      const why =
+        need === 'open host' ? await this.#unreached() : this.#options.has.includes(need) ? null : WHY_NOT[need];
+      if (why !== null) return why;
+    }
+    return null;
+  }
+
+  /** Of a host of somebody else: why it cannot be reached, without which no refusal would prove anything. Null: it can be. */
+  #unreached(): Promise<string | null> {
+    this.#unreachable ??= this.#options.hear === null ? this.#tryHost() : Promise.resolve(null);
+    return this.#unreachable;
+  }
+
+  async #tryHost(): Promise<string | null> {
+    const { places } = this.#options;
+    const barred = await this.#set('reading');
+    if (barred !== null) return barred;
+    const { guest } = await this.#stage();
+    const why = arrives()({ answers: await guest.try([requestTo(places)]), heard: null });
+    return why === null ? null : `${places.open} cannot be reached from a sandbox, name another with --host: ${why}`;
+  }
+
+  async #stage(): Promise<Stage> {
+    this.#guest ??= await Guest.start(this.#sandbox);
+    const { places, hear } = this.#options;
+    return { places, hear, sandbox: this.#sandbox, guest: this.#guest };
+  }
+
+  /** Null, or why it cannot be. */
+  async #set(scene: SceneName): Promise<string | null> {
+    const barred = this.#barred.get(scene);
+    if (barred !== undefined) return barred;
+    if (this.#scene === scene) return null;
+    try {
+      await this.#sandbox.update({ network: SCENES[scene](this.#options.places) });
+      this.#scene = scene;
+      return null;
+    } catch (thrown) {
+      if (!(thrown instanceof SpaceError) || thrown.code !== 'network_too_wide') throw thrown;
+      const why = `the organisation does not allow what it needs: ${thrown.message}`;
+      this.#barred.set(scene, why);
+      return why;
+    }
+  }
+}
