@@ -2,6 +2,7 @@
  * Root of a guest against its own plumbing. It may shut its agent out, which harms itself: calls end typed and in time, what
  * it leaves is rewound or deleted as ever, and nobody beside it notices.
  */
+import { NONSENSE } from '@space/conformance/nonsense';
 import { type Sandbox, type Snapshot, SpaceError } from '@space/sdk';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
@@ -55,25 +56,7 @@ if os.fork() == 0:
 '`,
   'takes the ports of the agent away':
     'cd /sys/bus/virtio/drivers/virtio_console; setsid sh -c "echo virtio* > unbind" > /dev/null 2>&1 &',
-  'speaks in the place of the agent': `python3 -c '
-import glob, os
-if os.fork() == 0:
-    os.setsid()
-    for fd in range(3): os.close(fd)
-    os.chdir("/sys/bus/virtio/drivers/virtio_console")
-    device = glob.glob("virtio*")[0]
-    for change in ("unbind", "bind"):
-        with open(change, "w") as file: file.write(device)
-    ports = []
-    while len(ports) < 2:
-        try: ports.append(os.open("/dev/vport1p%d" % (len(ports) + 1), os.O_RDWR | os.O_NONBLOCK))
-        except OSError: pass
-    garbage = os.urandom(1 << 16)
-    while True:
-        for port in ports:
-            try: os.write(port, garbage)
-            except BlockingIOError: pass
-'`,
+  'speaks in the place of the agent': NONSENSE,
 };
 
 describe('root of a guest that', () => {

@@ -26,7 +26,14 @@ async function main(): Promise<number> {
     });
     const has = ['own hosts', 'own platform', ...(values.full ? (['full'] as const) : [])] as const;
     const { connection } = platform;
-    const run = { connection, places: hosts.places, hear: () => hosts.take(), has, signal: stop.signal };
+    const run = {
+      connection,
+      places: hosts.places,
+      hosts,
+      killGateway: platform.killGateway,
+      has,
+      signal: stop.signal,
+    };
     for await (const outcome of runCases(run)) {
       outcomes.push(outcome);
       console.log(values.json ? JSON.stringify(outcome) : lineOf(outcome));

@@ -30,7 +30,8 @@ export async function openPlatform(hosts: Hosts, report: (step: string) => void)
   const platform = await superviseRoles({
     config,
     report,
-    onEnd: () => undefined,
+    onEnd: ({ role, code, signal, stderr }) =>
+      report(`the process ${role} ended with ${signal ?? code}; ${stderr.slice(-500)}`),
     onHelperEnd: (message) => report(message),
   }).catch(async (thrown: unknown) => {
     await removeAll();

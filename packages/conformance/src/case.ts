@@ -2,7 +2,7 @@
 import type { Sandbox } from '@space/sdk';
 import type { Guest } from './guest/guest.ts';
 import type { Answer, Try } from './guest/tries.ts';
-import type { Heard, OwnPlaces, Places } from './places.ts';
+import type { OwnHosts, OwnPlaces, Places } from './places.ts';
 import type { SceneName } from './scenes.ts';
 import type { Verdict } from './verdicts.ts';
 
@@ -27,7 +27,11 @@ export interface Stage {
   readonly sandbox: Sandbox;
   readonly guest: Guest;
   /** Null: the hosts are not ours. */
-  readonly hear: (() => Heard) | null;
+  readonly hosts: OwnHosts | null;
+  /** Ends the gateway as a crash would; it is started again by itself. Null: it is not ours. */
+  readonly killGateway: (() => void) | null;
+  /** Another sandbox, for whoever disposes of it. */
+  create(scene: SceneName): Promise<Sandbox>;
 }
 
 interface TrickOptions {
@@ -47,7 +51,7 @@ export function trick(topic: string, { name, scene, needs = [], tries, verdict }
     scene,
     async run(stage) {
       const answers: readonly Answer[] = await stage.guest.try(tries(stage.places));
-      return verdict({ answers, heard: stage.hear?.() ?? null });
+      return verdict({ answers, heard: stage.hosts?.take() ?? null });
     },
   };
 }

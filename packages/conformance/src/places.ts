@@ -31,4 +31,12 @@ export interface Heard {
   readonly names: readonly string[];
 }
 
+/** Hosts of our own. */
+export interface OwnHosts {
+  /** What was heard since it was asked last. */
+  take(): Heard;
+  /** That are open now. */
+  readonly connections: number;
+}
+
 export const NOTHING_HEARD: Heard = { text: '', connections: 0, names: [] };

@@ -2,12 +2,12 @@
  * Plays the cases from within a sandbox that is made for them, one after another, and tells of each how it went. The sandbox is
  * deleted at the end, whatever happened.
  */
-import { type ConnectionOptions, Sandbox, SpaceError } from '@space/sdk';
+import { type ConnectionOptions, type NetworkChoice, Sandbox, SpaceError } from '@space/sdk';
 import type { Case, Need, Stage } from './case.ts';
 import { EGRESS_CASES } from './cases/cases.ts';
 import { requestTo } from './cases/identity.ts';
 import { Guest } from './guest/guest.ts';
-import type { Heard, Places } from './places.ts';
+import type { OwnHosts, Places } from './places.ts';
 import { SCENES, type SceneName } from './scenes.ts';
 import { arrives } from './verdicts.ts';
 
@@ -23,8 +23,10 @@ export interface Outcome {
 export interface RunOptions {
   readonly connection: ConnectionOptions;
   readonly places: Places;
-  /** What hosts of our own have heard since it was asked last. Null: there are none. */
-  readonly hear: (() => Heard) | null;
+  /** Null: there are none of our own. */
+  readonly hosts: OwnHosts | null;
+  /** Ends the gateway as a crash would. Left out: it is not ours. */
+  readonly killGateway?: () => void;
   /** What there is beside a sandbox. Whether a host can be reached is found out. */
   readonly has: readonly Exclude<Need, 'open host'>[];
   readonly signal?: AbortSignal;
@@ -37,20 +39,23 @@ const WHY_NOT: Readonly<Record<Exclude<Need, 'open host'>, string>> = {
 };
 
 export async function* runCases(options: RunOptions, cases: readonly Case[] = EGRESS_CASES): AsyncGenerator<Outcome> {
-  const { connection, signal } = options;
-  await using sandbox = await Sandbox.create({
+  await using sandbox = await create(options, { preset: 'none' });
+  const player = new Player(sandbox, options);
+  for (const one of cases) {
+    options.signal?.throwIfAborted();
+    yield await player.play(one);
+  }
+}
+
+function create({ connection, signal }: RunOptions, network: NetworkChoice): Promise<Sandbox> {
+  return Sandbox.create({
     ...connection,
-    network: { preset: 'none' },
+    network,
     idle: { pauseAfterMs: null },
     snapshots: { everyMs: 'off' },
     metadata: { purpose: 'conformance' },
     ...(signal === undefined ? {} : { signal }),
   });
-  const player = new Player(sandbox, options);
-  for (const one of cases) {
-    signal?.throwIfAborted();
-    yield await player.play(one);
-  }
 }
 
 class Player {
@@ -75,7 +80,8 @@ class Player {
     const whyNot = (await this.#lacks(needs)) ?? (await this.#set(scene));
     if (whyNot !== null) return told('not run', whyNot);
     try {
-      this.#options.hear?.();
+      // What came late of an earlier case is no part of this one.
+      this.#options.hosts?.take();
       const why = await run(await this.#stage());
       return told(why === null ? 'ok' : 'miss', why);
     } catch (thrown) {
@@ -97,7 +103,7 @@ class Player {
 
   /** Of a host of somebody else: why it cannot be reached, without which no refusal would prove anything. Null: it can be. */
   #unreached(): Promise<string | null> {
-    this.#unreachable ??= this.#options.hear === null ? this.#tryHost() : Promise.resolve(null);
+    this.#unreachable ??= this.#options.hosts === null ? this.#tryHost() : Promise.resolve(null);
     return this.#unreachable;
   }
 
@@ -112,8 +118,15 @@ class Player {
 
   async #stage(): Promise<Stage> {
     this.#guest ??= await Guest.start(this.#sandbox);
-    const { places, hear } = this.#options;
-    return { places, hear, sandbox: this.#sandbox, guest: this.#guest };
+    const { places, hosts, killGateway = null } = this.#options;
+    return {
+      places,
+      hosts,
+      killGateway,
+      sandbox: this.#sandbox,
+      guest: this.#guest,
+      create: (name) => create(this.#options, SCENES[name](places)),
+    };
   }
 
   /** Null, or why it cannot be. */

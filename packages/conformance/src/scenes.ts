@@ -36,6 +36,14 @@ export const SCENES = {
     preset: 'none',
     allow: [{ host: open, protocol: 'tls', ports: [https] }],
   }),
+  git: ({ open, https }: Places) => ({
+    preset: 'none',
+    allow: [{ host: open, access: 'read', path: OPEN_PATH, ports: [https], speaks: 'git' }],
+  }),
+  mcp: ({ open, https }: Places) => ({
+    preset: 'none',
+    allow: [{ host: open, access: 'read', path: OPEN_PATH, ports: [https], speaks: 'mcp', tools: ['search'] }],
+  }),
   internet: () => ({ preset: 'internet' }),
   /** The name that leads elsewhere each time; it may be private, and never what else it leads to. */
   flipping: ({ own }: Places) => ({

@@ -54,6 +54,14 @@ export function arrives(text = 'well'): Verdict {
     });
 }
 
+/** The last said that, in whatever protocol. */
+export function says(text: string): Verdict {
+  return ({ answers }) => {
+    const { said = '', error = null } = answers.at(-1) ?? {};
+    return said.includes(text) ? null : `the answer was ${error ?? shown(said)}`;
+  };
+}
+
 /** Each failed by one of these errors, at once. */
 export function failsAtOnce(...errors: readonly string[]): Verdict {
   return ({ answers }) =>

@@ -35,7 +35,7 @@ function answering(answer: (asked: Asked) => object): TestPrograms {
 
 async function outcomesWith(answer: (asked: Asked) => object): Promise<readonly Outcome[]> {
   platform = await createTestPlatform({ programs: answering(answer) });
-  return Array.fromAsync(runCases({ connection: platform.connection, places: PLACES, hear: null, has: [] }));
+  return Array.fromAsync(runCases({ connection: platform.connection, places: PLACES, hosts: null, has: [] }));
 }
 
 describe('a way out', () => {
@@ -77,7 +77,7 @@ it('no two cases have one name', () => {
 it('leaves no sandbox, also when it is interrupted', async () => {
   platform = await createTestPlatform({ programs: answering(() => ({ said: REFUSED })) });
   const stop = new AbortController();
-  const options = { connection: platform.connection, places: PLACES, hear: null, has: [], signal: stop.signal };
+  const options = { connection: platform.connection, places: PLACES, hosts: null, has: [], signal: stop.signal };
   const playing = (async () => {
     for await (const _ of runCases(options)) stop.abort(new Error('enough'));
   })();

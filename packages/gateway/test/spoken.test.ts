@@ -7,9 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
+import { gitBackend } from '@space/conformance/git';
 import type { AllowRule } from '@space/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { gitBackend, WayIn } from './git-host.ts';
+import { WayIn } from './way-in.ts';
 import { allow, ORGANISATION, text, World } from './world.ts';
 
 const run = promisify(execFile);

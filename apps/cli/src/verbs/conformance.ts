@@ -27,7 +27,7 @@ export function conformance(cli: Cli) {
           try {
             const places = { open: host, shut: 'shut.conformance.test', https: 443, own: null };
             const outcomes = [];
-            for await (const outcome of runCases({ connection, places, hear: null, has: [], signal: stop.signal })) {
+            for await (const outcome of runCases({ connection, places, hosts: null, has: [], signal: stop.signal })) {
               outcomes.push(outcome);
               out.item(outcome, () => lineOf(outcome));
             }

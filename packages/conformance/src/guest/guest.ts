@@ -28,13 +28,13 @@ export class Guest {
   }
 
   /** One after another. Throws when the program does not tell, which no case may bring about. */
-  async try(tries: readonly Try[]): Promise<readonly Answer[]> {
+  async try(tries: readonly Try[], withinMs = ANSWER_WITHIN_MS): Promise<readonly Answer[]> {
     await this.#sandbox.writeInput(this.#processId, `${JSON.stringify(tries)}\n`);
     const late = Promise.withResolvers<never>();
     late.promise.catch(() => undefined);
     const timer = setTimeout(
       () => late.reject(new Error('The program in the sandbox did not answer in time.')),
-      ANSWER_WITHIN_MS,
+      withinMs,
     );
     try {
       return JSON.parse(await Promise.race([this.#line(), late.promise])) as readonly Answer[];

@@ -3,13 +3,17 @@
  * and the name server that knows them. Whoever is to be proven asks that name server and believes that authority.
  */
 import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer as createHttp } from 'node:http';
 import { createSecureServer, type IncomingHttpHeaders } from 'node:http2';
 import { createServer as createHttps } from 'node:https';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type Heard, NOTHING_HEARD, type Places } from '../places.ts';
 import { Authority } from './certificates.ts';
 import { Dns } from './dns.ts';
+import { makeRepository } from './git.ts';
 import { answerHttp, answerStream, answerUpgrade } from './web.ts';
 import { DOMAIN, zone } from './zone.ts';
 
@@ -36,14 +40,18 @@ export class Hosts implements AsyncDisposable {
   static async open(): Promise<Hosts> {
     const listening = new Listening();
     try {
+      const repositories = await mkdtemp(join(tmpdir(), 'space-conformance-git-'));
+      listening.onClose(() => rm(repositories, { recursive: true }));
+      await makeRepository(join(repositories, 'space.git'));
+      const answers = answerHttp(repositories);
       const dns = await Dns.listen(zone, (name) => listening.hearName(name));
       listening.onClose(() => dns.close());
       const authority = await Authority.make();
       const { certificatePem: cert, keyPem: key } = await authority.certify([`*.${DOMAIN}`]);
       const ports = {
-        http: await listening.add(createHttp(answerHttp).on('upgrade', answerUpgrade), 'connection'),
+        http: await listening.add(createHttp(answers).on('upgrade', answerUpgrade), 'connection'),
         https: await listening.add(
-          createHttps({ cert, key }, answerHttp).on('upgrade', answerUpgrade),
+          createHttps({ cert, key }, answers).on('upgrade', answerUpgrade),
           'secureConnection',
         ),
         h2: await listening.add(createH2({ cert, key }, listening), null),
@@ -71,6 +79,11 @@ export class Hosts implements AsyncDisposable {
   /** What was heard since it was asked last. */
   take(): Heard {
     return this.#listening.take();
+  }
+
+  /** That are open now. */
+  get connections(): number {
+    return this.#listening.open;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -111,6 +124,10 @@ class Listening {
     await once(listener.listen(0, '127.0.0.1'), 'listening');
     this.onClose(() => new Promise((resolve) => listener.close(resolve)));
     return (listener.address() as AddressInfo).port;
+  }
+
+  get open(): number {
+    return this.#sockets.size;
   }
 
   onClose(closer: () => unknown): void {

@@ -2,12 +2,22 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import type { Duplex } from 'node:stream';
+import { gitBackend } from './git.ts';
 
+const GIT_PATH = '/open/git';
 /** A frame of a WebSocket that says "well". */
 const WELL_FRAME = Buffer.from('\x81\x04well', 'latin1');
 
-/** `/events` begins and does not end; `/echo` gives back what came; all else is well. */
-export const answerHttp: RequestListener = (incoming: IncomingMessage, answer: ServerResponse): void => {
+/** `/events` begins and does not end; `/echo` gives back what came; `/git` has repositories; all else is well. */
+export function answerHttp(repositories: string): RequestListener {
+  const git = gitBackend(repositories, GIT_PATH);
+  return (incoming, answer) => {
+    if (incoming.url?.startsWith(`${GIT_PATH}/`)) git(incoming, answer);
+    else answerPlainly(incoming, answer);
+  };
+}
+
+function answerPlainly(incoming: IncomingMessage, answer: ServerResponse): void {
   incoming.on('error', () => undefined);
   answer.on('error', () => undefined);
   const path = incoming.url?.split('?')[0] ?? '';
@@ -22,7 +32,7 @@ export const answerHttp: RequestListener = (incoming: IncomingMessage, answer: S
   }
   incoming.resume();
   answer.end('well\n');
-};
+}
 
 /** Takes what wants to be a WebSocket, and says something when it is told something. */
 export function answerUpgrade(incoming: IncomingMessage, socket: Duplex): void {
