@@ -7,13 +7,16 @@ import { configFrom, mountsNaming, processesNaming, superviseRoles } from '@spac
 const PLACE = '/var/tmp/space-conformance-';
 const VAULT_GIB = '16';
 
+/** What a platform has to know of them. */
+export type LocalHosts = Pick<Hosts, 'dnsServer' | 'authorityPem' | 'places'>;
+
 export interface LocalPlatform extends AsyncDisposable {
   readonly connection: ConnectionOptions;
   /** Ends the gateway as a crash would; it is started again by itself. */
   killGateway(): void;
 }
 
-export async function openPlatform(hosts: Hosts, report: (step: string) => void): Promise<LocalPlatform> {
+export async function openPlatform(hosts: LocalHosts, report: (step: string) => void): Promise<LocalPlatform> {
   const folder = await mkdtemp(PLACE);
   const argv = ['--data', folder, '--listen', '127.0.0.1:0', '--vault-size', VAULT_GIB, '--pool-memory', '0'];
   const made = configFrom([...argv, '--log-level', 'error', '--dns', hosts.dnsServer], {

@@ -38,6 +38,21 @@ export function requestTo({ open, https: port }: Places, host = open): Try {
   return { do: 'tcp', host: open, port, tls: { sni: open, verify: true }, say };
 }
 
+/** Cyrillic letters, in bytes of UTF-8, that are drawn as Latin ones. */
+const DRAWN_ALIKE: Readonly<Record<string, string>> = {
+  a: '\xd0\xb0',
+  c: '\xd1\x81',
+  e: '\xd0\xb5',
+  i: '\xd1\x96',
+  o: '\xd0\xbe',
+  p: '\xd1\x80',
+};
+
+function lookalike(host: string): string {
+  const other = host.replace(/[aceiop]/, (letter) => DRAWN_ALIKE[letter] ?? letter);
+  return other === host ? `${host}\xd0\xb0` : other;
+}
+
 /** In one connection, or two hosts' worth of streams. */
 function streams(
   name: string,
@@ -123,7 +138,7 @@ export const IDENTITY_CASES: readonly Case[] = [
   asking('letters that look like those of the host', ({ open, at }) => ({
     to: open,
     sni: open,
-    host: at(open.replace('o', '\xd0\xbe')),
+    host: at(lookalike(open)),
   })),
   asking('an A-label that looks like the host', ({ open, at }) => ({ to: open, sni: open, host: at(`xn--${open}`) })),
   trick(TOPIC, {

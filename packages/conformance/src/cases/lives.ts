@@ -6,7 +6,8 @@ import type { Heard } from '../places.ts';
 import { shown } from '../verdicts.ts';
 
 const TOPIC = 'from the first moment on';
-const HEARD_WITHIN_MS = 60_000;
+/** On a busy machine a gateway takes half a minute to be there again. */
+const HEARD_WITHIN_MS = 120_000;
 /** What a beacon that nobody lets out would have used. */
 const SILENT_FOR_MS = 1_500;
 

@@ -1,14 +1,17 @@
 /** What our hosts of HTTP answer, each by its path. */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
-import type { Duplex } from 'node:stream';
+import { type Duplex, Readable } from 'node:stream';
 import { gitBackend } from './git.ts';
 
+/** 64 MiB. */
+const FLOOD_PIECES = 1_024;
+const PIECE = Buffer.alloc(64 * 1024, 'x');
 const GIT_PATH = '/open/git';
 /** A frame of a WebSocket that says "well". */
 const WELL_FRAME = Buffer.from('\x81\x04well', 'latin1');
 
-/** `/events` begins and does not end; `/echo` gives back what came; `/git` has repositories; all else is well. */
+/** `/flood` is long; `/events` begins and does not end; `/echo` gives back what came; `/git` has repositories; all else is well. */
 export function answerHttp(repositories: string): RequestListener {
   const git = gitBackend(repositories, GIT_PATH);
   return (incoming, answer) => {
@@ -24,6 +27,11 @@ function answerPlainly(incoming: IncomingMessage, answer: ServerResponse): void 
   if (path.startsWith('/open/events')) {
     answer.writeHead(200, { 'content-type': 'text/event-stream' });
     answer.write('data: first\n\n');
+    return;
+  }
+  if (path.startsWith('/open/flood')) {
+    const long = Readable.from(Array.from({ length: FLOOD_PIECES }, () => PIECE));
+    long.pipe(answer).on('close', () => long.destroy());
     return;
   }
   if (path.startsWith('/open/echo')) {
