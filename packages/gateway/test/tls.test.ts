@@ -218,3 +218,25 @@ describe('rules that change', () => {
     await closed;
   });
 });
+
+describe('a connection that is open', () => {
+  it.each<[string, () => void, object]>([
+    ['its life', () => world.ended.abort(new Error('the sandbox was paused')), { message: 'the sandbox was paused' }],
+    ['the gateway', () => world.gateway.close(), { code: 'unavailable' }],
+  ])('ends with %s: the host and the program are told, and it is recorded as cut', async (_whose, end, reason) => {
+    const begun = Promise.withResolvers<void>();
+    const gone = Promise.withResolvers<void>();
+    const port = await world.serveHttp('a.test', (incoming) => {
+      incoming.on('error', () => gone.resolve()).on('data', () => begun.resolve());
+    });
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const { socket, carried } = world.open('a.test', port);
+    sendOn(socket, uploadTo(port));
+    await begun.promise;
+    const closed = once(socket, 'close');
+    end();
+    expect(await carried).toMatchObject(reason);
+    await Promise.all([closed, gone.promise]);
+    await expect.poll(() => world.records()).toMatchObject([{ outcome: 'cut' }]);
+  });
+});

@@ -123,6 +123,11 @@ export class LentConnection implements PortConnection {
   async #receive(): Promise<Frame | undefined> {
     for (;;) {
       const frame = await this.#line.read();
+      if (frame === undefined) {
+        // Whoever waits for its end hears why before the bytes break off.
+        this.#line.close();
+        await this.#line.closed;
+      }
       if (frame?.kind !== FRAME.end) return frame;
       if (this.#farEnded) throw new LineError('the other side has ended twice');
       this.#farEnded = true;

@@ -32,6 +32,7 @@ export class Line {
   #failure: Error | undefined;
   #wake = (): void => undefined;
   readonly #onGone = new Set<() => void>();
+  readonly #closed = Promise.withResolvers<void>();
   readonly #listeners = {
     readable: () => this.#wake(),
     end: () => {
@@ -45,6 +46,7 @@ export class Line {
       this.#ended = true;
       this.#wake();
       for (const listener of this.#onGone) listener();
+      this.#closed.resolve();
     },
   };
 
@@ -55,6 +57,11 @@ export class Line {
 
   get gone(): boolean {
     return this.#stream.destroyed;
+  }
+
+  /** Settles when all have been told that it is gone. */
+  get closed(): Promise<void> {
+    return this.#closed.promise;
   }
 
   /** Called once when the connection is closed, by whomever; at once when it is. */
