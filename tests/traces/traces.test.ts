@@ -173,7 +173,7 @@ it('shows a call, its operation, the order to the node and each of its phases as
   expect(overLink).toMatchObject({ traceId, parentSpanId: operation.spanId });
   const order = receiver.named('node snapshot');
   expect(order).toMatchObject({ traceId, parentSpanId: overLink.spanId });
-  for (const phase of ['flush', 'freeze', 'stop', 'device state', 'capture', 'go on', 'commit']) {
+  for (const phase of ['flush', 'freeze', 'stop', 'device state', 'seal', 'go on', 'record']) {
     const ofSnapshot = receiver.spans.filter((span) => span.name === phase && span.traceId === traceId);
     expect(ofSnapshot, phase).toMatchObject([{ parentSpanId: order.spanId }]);
   }
