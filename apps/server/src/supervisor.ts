@@ -56,7 +56,7 @@ export async function superviseRoles({
   const users = await findUsers();
   let address = await checkAddress(config.listen);
   await makeDataFolder(config);
-  const lock = await lockData(lockFileOf(config));
+  const lock = await lockData(lockFileOf(config), report);
   await makeFolders(config, users);
   const assets = await loadAssets();
   const builds = await keepBuild(buildsFolderOf(config), assets.vmm);

@@ -4,7 +4,7 @@
  */
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { commitTransaction } from './btrfs.ts';
+import { commitTransaction } from './commits.ts';
 import { writeSynced } from './durable.ts';
 import { errnoOf } from './failures.ts';
 import { BALLAST, type Layout } from './layout.ts';

@@ -31,6 +31,7 @@ const WAIT_SYNC = request(WRITE, 22, 8);
 const SNAPSHOT_CREATE_V2 = request(WRITE, 23, ARGUMENT_BYTES);
 const START_SYNC = request(READ, 24, 8);
 const SUBVOLUME_CREATE_V2 = request(WRITE, 24, ARGUMENT_BYTES);
+const SUBVOLUME_GET_FLAGS = request(READ, 25, 8);
 const SUBVOLUME_SET_FLAGS = request(WRITE, 26, 8);
 
 async function withFolder<T>(path: string, use: (fd: number) => Promise<T>): Promise<T> {
@@ -59,6 +60,13 @@ export async function snapshotSubvolume(source: string, path: string, { sealed =
   });
 }
 
+export async function isReadOnly(path: string): Promise<boolean> {
+  const flags = Buffer.alloc(8);
+  await withFolder(path, (fd) => ioctl(fd, 'SUBVOL_GETFLAGS', SUBVOLUME_GET_FLAGS, flags, path));
+  return (flags.readBigUInt64LE() & SUBVOLUME_READ_ONLY) !== 0n;
+}
+
+/** Commits a transaction when that is a change. */
 export async function setReadOnly(path: string, readOnly = true): Promise<void> {
   const argument = Buffer.alloc(8);
   argument.writeBigUInt64LE(readOnly ? SUBVOLUME_READ_ONLY : 0n);
@@ -77,8 +85,8 @@ export async function syncFileSystem(path: string): Promise<void> {
   await withFolder(path, (fd) => ioctl(fd, 'SYNC', SYNC, null, path));
 }
 
-/** Commits the running transaction: all metadata changes so far, and no data that is still dirty, are then durable. */
-export async function commitTransaction(path: string): Promise<void> {
+/** Has the kernel commit the running transaction, in its own time; see `commits.ts`. */
+export async function startAndAwaitCommit(path: string): Promise<void> {
   const transaction = Buffer.alloc(8);
   await withFolder(path, async (fd) => {
     await ioctl(fd, 'START_SYNC', START_SYNC, transaction, path);

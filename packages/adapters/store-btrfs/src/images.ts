@@ -3,8 +3,9 @@ import { execFile } from 'node:child_process';
 import { chmod, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { commitTransaction, createSubvolume, setReadOnly, syncFileSystem } from './btrfs.ts';
+import { createSubvolume, setReadOnly, syncFileSystem } from './btrfs.ts';
 import { removeSubvolume } from './cleanup.ts';
+import { commitTransaction } from './commits.ts';
 import { DISK, type Layout, VMM_FILE_MODE } from './layout.ts';
 
 /** Copying a large image from a slow disk; beyond it something hangs. */

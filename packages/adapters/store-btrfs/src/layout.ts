@@ -3,6 +3,7 @@
  *
  *     vault.json                    id, name, format; the id is also the file system's UUID
  *     ballast                       space to fall back on when the vault is full
+ *     commits/                      empty subvolume, turned over for each commit (`commits.ts`)
  *     images/<digest>/              read-only subvolume: disk.img
  *     lives/<lifeId>/               writable subvolume: disk.img, memory
  *     points/<snapshotId>/          read-only subvolume: disk.img, memory, device.state, manifest.json;

@@ -29,8 +29,9 @@ import {
 } from '@space/core';
 import { measureSpace } from './allocation.ts';
 import { layBallast, withBallast } from './ballast.ts';
-import { commitTransaction, setReadOnly, snapshotSubvolume } from './btrfs.ts';
+import { setReadOnly, snapshotSubvolume } from './btrfs.ts';
 import { removeSealed, removeSubvolume } from './cleanup.ts';
+import { commitTransaction } from './commits.ts';
 import { syncFolder, writeSettled } from './durable.ts';
 import { errnoOf, storeFailure } from './failures.ts';
 import { writeOutFiles } from './flush.ts';
