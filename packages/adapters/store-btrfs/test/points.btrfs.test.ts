@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { type AppError, MANIFEST_FORMAT, type SnapshotId } from '@space/core';
 import { bootLife, manifestFor, newLife, newSnapshot, takePoint } from '@space/testkit/vault-suite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { isReadOnly } from '../src/btrfs.ts';
+import { commitTransaction } from '../src/commits.ts';
 import { openVault } from '../src/index.ts';
 import { type BtrfsWorld, makeWorld } from './world.ts';
 
@@ -22,6 +24,24 @@ async function refusalOf(call: Promise<unknown>): Promise<AppError> {
     (thrown: AppError) => thrown,
   );
 }
+
+describe('a commit', () => {
+  it('is made by the call; what comes while one is under way is in the next, together', async () => {
+    const root = join(world.folder, 'mnt');
+    const isTurned = () => isReadOnly(join(root, 'commits'));
+    await commitTransaction(root);
+    const before = await isTurned();
+    await commitTransaction(root);
+    expect(await isTurned()).toBe(!before);
+    // The first, and one for all the others.
+    await Promise.all(Array.from({ length: 10 }, () => commitTransaction(root)));
+    expect(await isTurned()).toBe(!before);
+    await Promise.all([commitTransaction(root), commitTransaction(root), commitTransaction(root)]);
+    expect(await isTurned()).toBe(!before);
+    await commitTransaction(root);
+    expect(await isTurned()).toBe(before);
+  });
+});
 
 describe('a point', () => {
   it('is read-only for everybody, root included', async () => {
