@@ -10,8 +10,9 @@ use crate::failure::{About, Failure, Result, check};
 use crate::files::c_path;
 
 const FLAGS: libc::c_ulong = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_NOATIME;
-/// Freed blocks go back to the host's disk in the background; the node deletes the subvolumes that it owns.
-const OPTIONS: &str = "discard=async,space_cache=v2,user_subvol_rm_allowed";
+/// Freed blocks go back to the host's disk in the background; the node deletes the subvolumes that it owns, and what they held comes back
+/// after the kernel's next round of commits, every so many seconds.
+const OPTIONS: &str = "discard=async,space_cache=v2,user_subvol_rm_allowed,commit=5";
 
 pub struct Mount {
     pub target: PathBuf,
