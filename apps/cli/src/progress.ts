@@ -41,13 +41,13 @@ export class Progress {
     this.#files += 1;
   }
 
-  /** Instead of a copy of a file: what there is to say of something else. */
+  /** In place of what stood there. */
   tell(text: string): void {
-    this.#stream?.write(`\r\x1b[K${text}`);
+    this.#stream?.write(`\r\x1b[K${text.slice(0, Math.max(20, (this.#stream.columns ?? 80) - 1))}`);
   }
 
   clear(): void {
-    this.#stream?.write('\r\x1b[K');
+    this.tell('');
   }
 
   #show(): void {
@@ -55,7 +55,6 @@ export class Progress {
     this.#shownAt = Date.now();
     const share =
       this.#total > 0 ? ` of ${bytesText(this.#total)}, ${Math.floor((100 * this.#done) / this.#total)} %` : '';
-    const line = `${inert(this.#name)}  ${bytesText(this.#done)}${share}`;
-    this.#stream.write(`\r\x1b[K${line.slice(0, Math.max(20, (this.#stream.columns ?? 80) - 1))}`);
+    this.tell(`${inert(this.#name)}  ${bytesText(this.#done)}${share}`);
   }
 }

@@ -13,11 +13,12 @@ export async function checkAddress(address: Listen, waitMs = WAIT_MS): Promise<L
   const deadline = performance.now() + waitMs;
   for (;;) {
     try {
-      const listener = await listenOn(address);
-      listener.close();
-      return listener.address;
+      const server = await listening(address);
+      const { port } = server.address() as AddressInfo;
+      server.close();
+      return { host: address.host, port };
     } catch (thrown) {
-      if (!isTaken((thrown as Error).cause) || performance.now() > deadline) throw thrown;
+      if (!isTaken(thrown) || performance.now() > deadline) throw await explained(address, thrown);
       await sleep(LOOK_EVERY_MS);
     }
   }
@@ -27,19 +28,13 @@ export async function checkAddress(address: Listen, waitMs = WAIT_MS): Promise<L
  * A socket that listens, for a process that could not have had its port: connections wait in it until that process takes them.
  * To be closed here as soon as the process has it, in the same turn, so that none is taken here.
  */
-export async function listenOn({ host, port }: Listen) {
-  const server = createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ host: host.toLowerCase() === 'localhost' ? '127.0.0.1' : host, port }, resolve);
-  }).catch(async (cause: NodeJS.ErrnoException) => {
-    const holder = isTaken(cause) ? await portHolder(port) : null;
-    const why = isTaken(cause) ? `is in use${holder === null ? '' : ` by ${holder}`}` : 'cannot be had';
-    throw new Error(`The address ${host}:${port} ${why}. Choose another with --listen HOST:PORT.`, { cause });
+export async function listenOn(address: Listen) {
+  const server = await listening(address).catch(async (cause: unknown) => {
+    throw await explained(address, cause);
   });
-  const bound = server.address() as AddressInfo;
+  const { port } = server.address() as AddressInfo;
   return {
-    address: { host, port: bound.port },
+    address: { host: address.host, port },
     fd: descriptorOf(server),
     close: () => {
       server.close();
@@ -55,6 +50,22 @@ function descriptorOf(server: Server): number {
   return fd;
 }
 
+async function listening({ host, port }: Listen): Promise<Server> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ host: host.toLowerCase() === 'localhost' ? '127.0.0.1' : host, port }, resolve);
+  });
+  return server;
+}
+
+/** Looks at every process of the machine for the one that has it. */
+async function explained({ host, port }: Listen, cause: unknown): Promise<Error> {
+  const holder = isTaken(cause) ? await portHolder(port) : null;
+  const why = isTaken(cause) ? `is in use${holder === null ? '' : ` by ${holder}`}` : 'cannot be had';
+  return new Error(`The address ${host}:${port} ${why}. Choose another with --listen HOST:PORT.`, { cause });
+}
+
 function isTaken(cause: unknown): boolean {
-  return (cause as NodeJS.ErrnoException | undefined)?.code === 'EADDRINUSE';
+  return (cause as NodeJS.ErrnoException).code === 'EADDRINUSE';
 }

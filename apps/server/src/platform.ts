@@ -61,7 +61,7 @@ async function compose(config: Config, { report, egress, closers }: Composing): 
   const logger = createLogger({ level: config.logLevel });
   const users = { ...(await findUsers()), node: ROOT };
   await makeDataFolder(config);
-  closers.add(await lockData(lockFileOf(config)), (lock) => lock.close());
+  closers.add(await lockData(lockFileOf(config), report), (lock) => lock.close());
   await makeFolders(config, users);
   const assets = await loadAssets();
   const builds = await keepBuild(buildsFolderOf(config), assets.vmm);

@@ -74,7 +74,6 @@ export async function* exportPoints(plan: ExportPlan): AsyncGenerator<ExportEven
     return { kind: 'progress', donePoints: done.length, progress: share, ...work.counts };
   };
   for (const snapshotId of points) {
-    work.share = 0;
     const exporting = async () =>
       known.get(snapshotId) ?? exportPoint(work, snapshotId, baseFor(await parentOf(plan, snapshotId), known));
     const point = yield* told(exporting(), progress);

@@ -63,17 +63,7 @@ export const ARCHIVE_ROUTES = {
     body: json(schemas.moveBody),
     response: json(schemas.exported),
     status: 200,
-    errors: [
-      ...OPERATION,
-      'archive_unavailable',
-      'move_taken',
-      'snapshot_bad',
-      'snapshot_failed',
-      'limit_reached',
-      'insufficient_space',
-      ...VM,
-      'timed_out',
-    ],
+    errors: [...EXPORT_ERRORS, 'move_taken'],
   },
   undoMove: {
     method: 'DELETE',
