@@ -16,12 +16,12 @@ export class Violation extends Error {
   override readonly name = 'Violation';
 }
 
-function insist(holds: boolean, what: string): asserts holds {
+export function insist(holds: boolean, what: string): asserts holds {
   if (!holds) throw new Violation(what);
 }
 
 /** Faults are over, and every process runs. */
-async function comeToRest(world: World): Promise<void> {
+export async function comeToRest(world: World): Promise<void> {
   const deadline = world.time.nowMs + REST_WITHIN_MS;
   for (;;) {
     await world.time.sleep(LOOK_MS);
@@ -50,7 +50,7 @@ export async function checkAll(history: History, client: Client): Promise<void> 
 }
 
 /** What is recorded of each sandbox is real. */
-async function checkRecords(world: World): Promise<void> {
+export async function checkRecords(world: World): Promise<void> {
   for (const sandbox of await world.records.allSandboxes()) {
     const { real } = (await world.node?.port.inspect(sandbox.id).catch(() => undefined)) ?? { real: 'absent' };
     // What the node does not hold is told as crashed.
@@ -61,7 +61,7 @@ async function checkRecords(world: World): Promise<void> {
 }
 
 /** What was durable holds what it held. */
-function checkPoints(world: World): void {
+export function checkPoints(world: World): void {
   for (const id of world.leftovers().points) {
     const content = world.contents.get(id);
     insist(content === undefined || content === world.contentOf(id), `the point ${id} holds other content than it did`);
@@ -92,7 +92,7 @@ async function checkUsable(history: History, client: Client, known: Known, isAsk
   known.happenings.push({ kind: 'look', value, begunAt, endedAt: history.next(), maybe: false, text: 'from outside' });
 }
 
-function textOf(told: { readonly kind: string; readonly error?: Error }): string {
+export function textOf(told: { readonly kind: string; readonly error?: Error }): string {
   return told.error === undefined ? told.kind : told.error.message;
 }
 
@@ -118,7 +118,7 @@ function checkSiblings({ known }: History): void {
 }
 
 /** Some order of what was done explains what everybody was told. */
-function checkOrder(reference: string, happenings: readonly Happening[]): void {
+export function checkOrder(reference: string, happenings: readonly Happening[]): void {
   for (const { value } of happenings) {
     const repeated = value === null ? [] : repeatedMarks(value);
     insist(repeated.length === 0, `${reference} has ${repeated.join()} more than once`);
@@ -131,7 +131,8 @@ function checkOrder(reference: string, happenings: readonly Happening[]): void {
   throw new Violation(`no order explains what was told of ${reference}:\n${lines.join('\n')}`);
 }
 
-async function deleteAll({ world, known }: History, client: Client): Promise<void> {
+export async function deleteAll({ known }: History, client: Client): Promise<void> {
+  const { world } = client;
   for (const { id } of await world.records.allSandboxes()) {
     const mine = known.find((one) => one.id === id) ?? stranger(id);
     const told = await client.remove(mine);
@@ -145,7 +146,7 @@ function stranger(id: SandboxId): Known {
 }
 
 /** Nothing is left of what is gone. */
-async function checkLeftovers(world: World): Promise<void> {
+export async function checkLeftovers(world: World): Promise<void> {
   const deadline = world.time.nowMs + STRAYS_MS;
   for (let look = LOOK_MS; (await strayPoints(world)).length > 0; look = STRAY_LOOK_MS) {
     insist(world.time.nowMs < deadline, `points are left: ${(await strayPoints(world)).join()}`);

@@ -20,6 +20,8 @@ import { TINY, type World } from './world.ts';
 const MAX_ATTEMPTS = 25;
 const PAUSE_MS = 400;
 /** Repeating does not help before somebody decides what is to become of the sandbox. */
+/** What may turn out either way. */
+const PASSING: readonly string[] = ['creating', 'deleting', 'arriving', 'moving'];
 const FINAL: readonly ErrorCode[] = ['vm_lost', 'insufficient_memory'];
 
 /** A sandbox as clients know it. */
@@ -54,6 +56,11 @@ export class History {
 
   constructor(world: World) {
     this.world = world;
+    this.follow(world);
+  }
+
+  /** The deaths of its VMMs. */
+  follow(world: World): void {
     world.onVmmDeath = (sandboxId) => {
       const begunAt = this.next();
       // It may be found out late; and what was being done may have come first.
@@ -64,6 +71,7 @@ export class History {
         endedAt: Infinity,
         maybe: true,
         text: 'its VMM dies',
+        site: world.name,
       } as const;
       this.#crashes.push({ sandboxId, crash });
     };
@@ -87,20 +95,24 @@ export class History {
 
 type Ending = Pick<Happening, 'kind' | 'value'> & Partial<Happening>;
 
+interface Patience {
+  /** After which the caller leaves; undefined: it stays. */
+  readonly patienceMs?: number | undefined;
+}
+
 export class Client {
   readonly history: History;
   readonly #name: string;
   readonly #apiKeyId;
+  readonly world: World;
   #calls = 0;
 
-  constructor(history: History, name: string) {
+  /** Of an installation; left out: of the first. */
+  constructor(history: History, name: string, world = history.world) {
     this.history = history;
     this.#name = name;
-    this.#apiKeyId = newId('apiKey', history.world.chance);
-  }
-
-  get #world(): World {
-    return this.history.world;
+    this.world = world;
+    this.#apiKeyId = newId('apiKey', world.chance);
   }
 
   newName(): string {
@@ -121,7 +133,7 @@ export class Client {
 
   #create(known: Known, options: Pick<Input<'createSandbox'>, 'snapshots' | 'idle'>): Promise<Told<unknown>> {
     const name = known.reference;
-    return this.#do(known, `create ${name}`, { kind: 'create', value: NO_MARKS }, async (control, caller) => {
+    return this.does(known, `create ${name}`, { kind: 'create', value: NO_MARKS }, async (control, caller) => {
       const { id } = await control.createSandbox(caller, { name, size: TINY, ...options });
       known.id = id;
       return {};
@@ -136,57 +148,58 @@ export class Client {
 
   async mark(known: Known): Promise<Told<unknown>> {
     const mark = `${this.#name}${this.#calls}`;
-    return this.#do(known, `mark ${mark}`, { kind: 'mark', value: mark }, async (control, caller) => {
+    return this.does(known, `mark ${mark}`, { kind: 'mark', value: mark }, async (control, caller) => {
       await this.#exec(control, caller, known, `mark ${mark}`);
       return {};
     });
   }
 
   async look(known: Known): Promise<Told<unknown>> {
-    return this.#do(known, 'look', { kind: 'look', value: null }, async (control, caller) => {
+    return this.does(known, 'look', { kind: 'look', value: null }, async (control, caller) => {
       return { value: await this.#exec(control, caller, known, 'marks') };
     });
   }
 
   async get(known: Known): Promise<void> {
-    await this.#do(known, 'get', { kind: 'exists', value: null }, async (control, caller) => {
+    await this.does(known, 'get', { kind: 'exists', value: null }, async (control, caller) => {
       const { status } = await control.getSandbox(caller, { id: known.reference });
       // What is being created may yet come to nothing, and what is being deleted is gone for others.
-      const passes = status === 'creating' || status === 'deleting';
+      const passes = PASSING.includes(status);
+      if (status === 'moved') return { kind: 'away', text: 'get → moved' };
       return passes ? { maybe: true, text: `get → ${status}` } : {};
     });
   }
 
   async pause(known: Known): Promise<Told<unknown>> {
-    return this.#do(known, 'pause', { kind: 'pause', value: null }, async (control, caller) => {
+    return this.does(known, 'pause', { kind: 'pause', value: null }, async (control, caller) => {
       await control.pauseSandbox(caller, { id: known.reference });
       return {};
     });
   }
 
   async resume(known: Known): Promise<Told<unknown>> {
-    return this.#do(known, 'resume', { kind: 'resume', value: null }, async (control, caller) => {
+    return this.does(known, 'resume', { kind: 'resume', value: null }, async (control, caller) => {
       await control.resumeSandbox(caller, { id: known.reference });
       return {};
     });
   }
 
   async snapshot(known: Known): Promise<Told<unknown>> {
-    return this.#do(known, 'snapshot', { kind: 'take', value: null }, async (control, caller) => {
+    return this.does(known, 'snapshot', { kind: 'take', value: null }, async (control, caller) => {
       const { id } = await control.takeSnapshot(caller, { id: known.reference });
       known.points.push(id);
-      return { value: this.#contentOf(id), text: `snapshot ${id}` };
+      return { value: this.contentOf(id), text: `snapshot ${id}` };
     });
   }
 
   async rewind(known: Known, to: SnapshotId): Promise<Told<unknown>> {
-    const value = this.#contentOf(to);
+    const value = this.contentOf(to);
     const own = known.points.includes(to);
-    return this.#do(known, `rewind to ${to}`, { kind: 'rewind', value, own }, async (control, caller) => {
+    return this.does(known, `rewind to ${to}`, { kind: 'rewind', value, own }, async (control, caller) => {
       const { kept } = await control.rewindSandbox(caller, { id: known.reference, to, keepPresent: true });
       if (kept === null) return {};
       known.points.push(kept.id);
-      return { kept: this.#contentOf(kept.id) };
+      return { kept: this.contentOf(kept.id) };
     });
   }
 
@@ -195,7 +208,7 @@ export class Client {
     const begunAt = this.history.next();
     const children: Known[] = [];
     const kind = from === undefined ? 'take' : 'exists';
-    const told = await this.#do(known, `fork ${count}`, { kind, value: null }, async (control, caller) => {
+    const told = await this.does(known, `fork ${count}`, { kind, value: null }, async (control, caller) => {
       const input = { id: known.reference, count, ...(from === undefined ? {} : { from }) };
       const results = await control.forkSandbox(caller, input);
       let value: string | null = null;
@@ -203,10 +216,19 @@ export class Client {
         if ('error' in result) continue;
         const { id, forkedFrom } = result.sandbox;
         const point = forkedFrom?.snapshotId;
-        value = point === undefined ? null : this.#contentOf(point);
+        value = point === undefined ? null : this.contentOf(point);
         const child = this.history.add(id, id);
         const text = `forked from ${known.reference} at ${point}`;
-        child.happenings.push({ kind: 'create', value, begunAt, endedAt: this.history.next(), maybe: false, text });
+        const { name: site } = this.world;
+        child.happenings.push({
+          kind: 'create',
+          value,
+          begunAt,
+          endedAt: this.history.next(),
+          maybe: false,
+          text,
+          site,
+        });
         children.push(child);
       }
       // Of what it was forked from, a point is known.
@@ -216,14 +238,14 @@ export class Client {
   }
 
   async remove(known: Known): Promise<Told<unknown>> {
-    return this.#do(known, 'delete', { kind: 'delete', value: null }, async (control, caller) => {
+    return this.does(known, 'delete', { kind: 'delete', value: null }, async (control, caller) => {
       await control.deleteSandbox(caller, { id: known.reference });
       return {};
     });
   }
 
-  #contentOf(point: SnapshotId): string | null {
-    return this.#world.contents.get(point) ?? null;
+  protected contentOf(point: SnapshotId): string | null {
+    return this.world.contents.get(point) ?? null;
   }
 
   async #exec(control: Control, caller: Caller, known: Known, command: string): Promise<string> {
@@ -238,17 +260,18 @@ export class Client {
   }
 
   /** Does it, and notes what was told. */
-  async #do(
+  protected async does(
     known: Known,
     text: string,
-    promised: Ending,
+    { patienceMs, ...promised }: Ending & Patience,
     work: (control: Control, caller: Caller) => Promise<Partial<Happening>>,
   ): Promise<Told<unknown>> {
     const begunAt = this.history.next();
     const final = promised.kind === 'create' ? [] : FINAL;
-    const told = await this.#repeat(`${this.#name}-${this.#calls++}`, final, work);
+    const told = await this.#repeat(`${this.#name}-${this.#calls++}`, { final, patienceMs }, work);
     const answeredAt = this.history.next();
-    const base = { begunAt, endedAt: answeredAt, maybe: false, text: `${this.#name}: ${text}`, ...promised };
+    const site = this.world.name;
+    const base = { begunAt, endedAt: answeredAt, maybe: false, text: `${this.#name}: ${text}`, site, ...promised };
     switch (told.kind) {
       case 'ok':
         known.happenings.push({ ...base, text: `${base.text} → ok`, ...told.value });
@@ -265,27 +288,35 @@ export class Client {
         known.happenings.push(isGone ? { ...refused, kind: 'gone' } : { ...refused, maybe: true });
       }
     }
-    this.#world.steps.note(known.happenings.at(-1)?.text ?? '');
+    this.world.steps.note(known.happenings.at(-1)?.text ?? '');
     return told;
   }
 
   async #repeat<T>(
     key: string,
-    final: readonly ErrorCode[],
+    { final, patienceMs }: { readonly final: readonly ErrorCode[] } & Patience,
     work: (control: Control, caller: Caller) => Promise<T>,
   ): Promise<Told<T>> {
     let refusal: AppError | null = null;
+    const leaving = new AbortController();
+    if (patienceMs !== undefined) this.world.time.after(patienceMs, () => leaving.abort(new ConnectionLostError()));
+    const left = rejectedBy(leaving.signal);
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-      if (attempt > 0) await this.#world.time.sleep(PAUSE_MS * Math.min(10, attempt));
-      const running = this.#world.control;
+      if (attempt > 0) await this.world.time.sleep(PAUSE_MS * Math.min(10, attempt));
+      const running = this.world.control;
       if (running === null) continue;
       try {
         const lost = running.process.killed.then(() => {
           throw new ConnectionLostError();
         });
-        const value = await Promise.race([work(running.control, this.#caller(key, attempt)), lost]);
+        const value = await Promise.race([
+          work(running.control, this.#caller(key, attempt, leaving.signal)),
+          lost,
+          left,
+        ]);
         return { kind: 'ok', value, attempts: attempt + 1 };
       } catch (thrown) {
+        if (leaving.signal.aborted) return { kind: 'lost' };
         if (thrown instanceof ConnectionLostError) refusal = null;
         else if (!(thrown instanceof AppError)) throw thrown;
         else if (thrown.kind.retry === 'never' || final.includes(thrown.code))
@@ -296,7 +327,7 @@ export class Client {
     return refusal === null ? { kind: 'lost' } : { kind: 'refused', error: refusal };
   }
 
-  #caller(idempotencyKey: string, attempt: number): Caller {
+  #caller(idempotencyKey: string, attempt: number, signal: AbortSignal): Caller {
     return {
       principal: {
         apiKeyId: this.#apiKeyId,
@@ -308,7 +339,14 @@ export class Client {
       projectId: DEFAULT_PROJECT,
       idempotencyKey,
       requestId: `${idempotencyKey}-${attempt}`,
-      signal: new AbortController().signal,
+      signal,
     };
   }
+}
+
+function rejectedBy(signal: AbortSignal): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  promise.catch(() => undefined);
+  signal.addEventListener('abort', () => reject(signal.reason));
+  return promise;
 }

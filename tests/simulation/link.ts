@@ -7,7 +7,7 @@ import { AppError, asAppError, type LifeEnd, type NodePort, type SpaceNews } fro
 import { NODE_CALLS, type NodeCall } from '@space/link';
 import type { Process, Steps } from './steps.ts';
 
-export interface Line {
+interface Line {
   /** Rejects when it is cut. */
   readonly cut: Promise<never>;
   close(): void;
@@ -19,6 +19,16 @@ export interface Served {
   readonly port: NodePort;
   /** Open calls, and what cuts each. */
   readonly lines: Set<() => void>;
+}
+
+/** What takes long, and is given up by the node when nobody waits for it. */
+const OF_ARCHIVES: readonly NodeCall[] = ['exportPoints', 'importPoints', 'handOver', 'arrive', 'collectArchives'];
+
+interface Begun {
+  readonly served: Served;
+  readonly line: Line;
+  /** What the node is given beside what the call says. */
+  readonly far: readonly AbortSignal[];
 }
 
 type Method = (...args: unknown[]) => unknown;
@@ -87,9 +97,9 @@ export class SimulatedLink {
   }
 
   async #once(name: NodeCall, args: readonly unknown[]): Promise<unknown> {
-    const { served, line } = await this.#begin(name);
+    const { served, line, far } = await this.#begin(name, args.find(isSignal));
     try {
-      const answer = (served.port[name] as Method)(...structuredClone(args.filter((arg) => !isSignal(arg))));
+      const answer = (served.port[name] as Method)(...structuredClone(args.filter((arg) => !isSignal(arg))), ...far);
       const learned = Promise.resolve(answer).then(
         async (value) => {
           await this.#steps.take(this.#process, { port: 'link', call: name, at: 'end' });
@@ -107,16 +117,22 @@ export class SimulatedLink {
   }
 
   async *#stream(name: NodeCall, args: readonly unknown[]): AsyncGenerator<unknown, void> {
-    const { served, line } = await this.#begin(name);
+    const { served, line, far } = await this.#begin(name, args.find(isSignal));
     try {
       const items = (served.port[name] as Method)(
         ...structuredClone(args.filter((arg) => !isSignal(arg))),
+        ...far,
       ) as AsyncIterable<unknown>;
       const iterator = items[Symbol.asyncIterator]();
       for (;;) {
         const item = iterator.next();
         item.catch(() => undefined);
-        const { done, value } = await Promise.race([item, line.cut]);
+        const { done, value } = await Promise.race([
+          item.catch((thrown: unknown) => {
+            throw asAppError(thrown);
+          }),
+          line.cut,
+        ]);
         if (done) return;
         await Promise.race([this.#steps.take(this.#process, { port: 'link', call: name, at: 'end' }), line.cut]);
         yield structuredClone(value);
@@ -126,15 +142,32 @@ export class SimulatedLink {
     }
   }
 
-  async #begin(name: NodeCall): Promise<{ served: Served; line: Line }> {
+  async #begin(name: NodeCall, signal: AbortSignal | undefined): Promise<Begun> {
     await this.#steps.take(this.#process, { port: 'link', call: name, at: 'begin' });
     const served = this.#node();
     if (served === null) throw new AppError('node_unavailable', 'The node does not answer now.');
     const { promise: cut, reject } = Promise.withResolvers<never>();
     cut.catch(() => undefined);
-    const onCut = () => reject(lostCall(name));
+    const gone = new AbortController();
+    const hangUp = () => gone.abort(new AppError('link_lost', 'The caller is gone.'));
+    const onCut = () => {
+      reject(lostCall(name));
+      hangUp();
+    };
+    const onAbort = () => {
+      reject(signal?.reason);
+      hangUp();
+    };
     served.lines.add(onCut);
-    return { served, line: { cut, close: () => void served.lines.delete(onCut) } };
+    signal?.addEventListener('abort', onAbort);
+    if (signal?.aborted) onAbort();
+    const close = () => {
+      served.lines.delete(onCut);
+      signal?.removeEventListener('abort', onAbort);
+      // Who reads no further.
+      hangUp();
+    };
+    return { served, line: { cut, close }, far: OF_ARCHIVES.includes(name) ? [gone.signal] : [] };
   }
 
   /** An answer that is lost on its way leaves the call cut. */
@@ -150,7 +183,7 @@ function lostCall(name: NodeCall): AppError {
     : new AppError('link_lost', 'The node ended during the call; its sandboxes run on.');
 }
 
-function isSignal(arg: unknown): boolean {
+function isSignal(arg: unknown): arg is AbortSignal {
   return arg instanceof AbortSignal;
 }
 

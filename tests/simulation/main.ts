@@ -1,11 +1,17 @@
-/** Runs schedules by hand: `node tests/simulation/main.ts FIRST_SEED [COUNT]`; of one alone, every step is told. */
+/**
+ * Runs schedules by hand: `node tests/simulation/main.ts FIRST_SEED [COUNT]`, those of moves with `moves` before; of one alone, every
+ * step is told.
+ */
+import { runMoves } from './moving.ts';
 import { runSchedule } from './schedule.ts';
 
-const [first = '1', count] = process.argv.slice(2);
+const [, , ...given] = process.argv;
+const run = given[0] === 'moves' ? runMoves : runSchedule;
+const [first = '1', count] = given.filter((word) => word !== 'moves');
 const started = performance.now();
 let failed = 0;
 for (let seed = Number(first); seed < Number(first) + Number(count ?? 1); seed++) {
-  const report = await runSchedule(seed, { traced: count === undefined });
+  const report = await run(seed, { traced: count === undefined });
   if (count === undefined) console.log(report.trace.join('\n'));
   if (count === undefined || report.violation !== null) {
     console.log(

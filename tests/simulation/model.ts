@@ -16,10 +16,20 @@ export interface Happening {
     | 'resume'
     | 'rewind'
     | 'delete'
+    /** It is handed over: to be taken up elsewhere, or where it was. */
+    | 'leave'
+    /** It is taken up. */
+    | 'arrive'
+    /** Where it was, it is taken back. */
+    | 'undo'
     /** Its VMM died. */
     | 'crash'
     /** Somebody was told that there is no such sandbox. */
-    | 'gone';
+    | 'gone'
+    /** Somebody was told that it has moved away. */
+    | 'away';
+  /** The installation; left out: wherever it is. */
+  readonly site?: string;
   /** Of a mark its text; of what shows or sets the content, that; null: not known. */
   readonly value: string | null;
   /** Of a rewind: what the present was kept as; null: not known. */
@@ -36,7 +46,9 @@ export interface Happening {
 }
 
 interface State {
-  readonly life: 'absent' | 'up' | 'crashed' | 'deleted';
+  readonly life: 'absent' | 'up' | 'crashed' | 'left' | 'deleted';
+  /** Where it is, or has left. */
+  readonly place: string | undefined;
   readonly content: string;
   /** Of the newest point of its line; null: it has none of its own. */
   readonly tip: string | null;
@@ -51,7 +63,7 @@ export function explain(happenings: readonly Happening[]): boolean {
   const visit = (left: readonly Happening[], state: State): boolean => {
     const required = left.filter(({ maybe }) => !maybe);
     if (required.length === 0) return true;
-    const key = `${left.map((one) => all.indexOf(one)).join()} ${state.life} ${state.content} ${state.tip}`;
+    const key = `${left.map((one) => all.indexOf(one)).join()} ${state.life} ${state.place} ${state.content} ${state.tip}`;
     if (seen.has(key)) return false;
     seen.add(key);
     const horizon = Math.min(...required.map(({ endedAt }) => endedAt));
@@ -63,18 +75,23 @@ export function explain(happenings: readonly Happening[]): boolean {
     }
     return false;
   };
-  return visit(all, { life: 'absent', content: NO_MARKS, tip: null });
+  return visit(all, { life: 'absent', place: undefined, content: NO_MARKS, tip: null });
 }
 
 /** The states that may follow; none: it cannot have happened then. */
-function apply(state: State, { kind, value, kept, own }: Happening): readonly State[] {
-  const { life, content } = state;
+function apply(state: State, { kind, value, kept, own, site }: Happening): readonly State[] {
+  const { content } = state;
+  const isHere = site === undefined || site === state.place;
+  // Elsewhere there is at most what it left behind.
+  const life = isHere || state.life === 'absent' ? state.life : 'left';
   const fits = (seen: string | null | undefined) => seen === null || seen === undefined || seen === content;
   switch (kind) {
     case 'create':
-      return life === 'absent' ? [{ life: 'up', content: value ?? NO_MARKS, tip: null }] : [];
+      return life === 'absent' ? [{ life: 'up', place: site, content: value ?? NO_MARKS, tip: null }] : [];
     case 'gone':
-      return life === 'absent' || life === 'deleted' ? [state] : [];
+      return life === 'absent' || life === 'deleted' || life === 'left' ? [state] : [];
+    case 'away':
+      return life === 'left' ? [state] : [];
     case 'exists':
       return life === 'up' || life === 'crashed' ? [state] : [];
     case 'mark':
@@ -90,27 +107,40 @@ function apply(state: State, { kind, value, kept, own }: Happening): readonly St
     case 'rewind':
       if (life !== 'up' && life !== 'crashed') return [];
       if (life === 'up' && !fits(kept)) return [];
-      return [{ life: 'up', content: value ?? content, tip: own === true ? value : null }];
+      return [{ ...state, life: 'up', content: value ?? content, tip: own === true ? value : null }];
     case 'delete':
       // One that was being created, and came to nothing.
-      return life === 'absent' ? [state] : [{ life: 'deleted', content: '', tip: null }];
+      // Where it has left, what it has left there.
+      if (life === 'absent' || life === 'left') return [state];
+      return [{ ...state, life: 'deleted', content: '', tip: null }];
+    case 'leave':
+      if (life === 'up') return [{ ...state, life: 'left', tip: content }];
+      // Where it has left, the move is told again, also when it was taken up since.
+      return life === 'left' ? [state] : [];
+    case 'arrive':
+      if (state.life === 'left') return [{ ...state, life: 'up', place: site }];
+      // Once more: it goes on.
+      if (life === 'crashed') return recoveries(state);
+      return life === 'up' ? [state] : [];
+    case 'undo':
+      return isHere && life === 'left' ? [{ ...state, life: 'up' }] : [];
     case 'crash':
       return life === 'up' ? [{ ...state, life: 'crashed' }] : [];
   }
 }
 
 /** Nothing goes that was in the newest point of its line; the platform may have taken newer ones by itself. */
-function recoveries({ content, tip }: State): readonly State[] {
+function recoveries({ content, tip, place }: State): readonly State[] {
   const { memory, disk } = partsOf(content);
   const older: State[] = [];
   for (let kept = memory.length; kept >= 0; kept--) {
     const gone = memory.length - kept;
     const recovered = contentOf(memory.slice(0, kept), disk.slice(0, disk.length - gone));
-    older.push({ life: 'up', content: recovered, tip: recovered });
+    older.push({ life: 'up', place, content: recovered, tip: recovered });
     if (recovered === tip) return older;
   }
   // Without a point it is booted from its disk.
-  return tip === null ? [{ life: 'up', content: contentOf([], disk), tip: null }, ...older] : older;
+  return tip === null ? [{ life: 'up', place, content: contentOf([], disk), tip: null }, ...older] : older;
 }
 
 function marked(content: string, mark: string): string {

@@ -19,6 +19,8 @@ export interface Mutant {
   readonly file: string;
   readonly line: string;
   readonly becomes: string;
+  /** It is seen by schedules of moves. */
+  readonly moves?: true;
 }
 
 export const MUTANTS: readonly Mutant[] = [
@@ -88,6 +90,41 @@ export const MUTANTS: readonly Mutant[] = [
     line: 'const isDone = failure === null || conclusion.tookPlace === true;',
     becomes: 'const isDone = failure === null;',
   },
+  {
+    name: 'a sandbox that leaves is not fenced before it can be taken up',
+    file: 'packages/node/src/moves.ts',
+    line: '          await ledger.write(vault, sealed);\n',
+    becomes: '',
+    moves: true,
+  },
+  {
+    name: 'whoever takes a sandbox up makes no claim',
+    file: 'packages/node/src/moves.ts',
+    line: '      await claimMove(archive, ref, order.claimant, signal);\n      await ledger.write(vault, record);',
+    becomes: '      await ledger.write(vault, record);',
+    moves: true,
+  },
+  {
+    name: 'a move is undone without a claim',
+    file: 'packages/node/src/moves.ts',
+    line: '    await claimMove(archiveAt(options.archives, moved.location), refOf(moved.archive), claimant, signal);\n',
+    becomes: '',
+    moves: true,
+  },
+  {
+    name: 'an export that failed takes back what it asked for',
+    file: 'packages/control/src/archive-collector.ts',
+    line: 'if ((await one.isNew) && !one.isLeft)',
+    becomes: 'if (await one.isNew)',
+    moves: true,
+  },
+  {
+    name: 'archives are collected while one is being deleted',
+    file: 'packages/control/src/archive-collector.ts',
+    line: '!this.#underWay.has(keyOf(one)) && this.#backoff',
+    becomes: 'this.#backoff',
+    moves: true,
+  },
 ];
 
 export function sourceOf({ file }: Mutant): string {
@@ -115,9 +152,9 @@ async function runOne(mutant: Mutant): Promise<void> {
       return { ...loaded, source: String(loaded.source).replace(mutant.line, () => mutant.becomes) };
     },
   });
-  const { runSchedule } = await import('./schedule.ts');
+  const run = mutant.moves ? (await import('./moving.ts')).runMoves : (await import('./schedule.ts')).runSchedule;
   for (let seed = 1; seed <= MOST_SEEDS; seed++) {
-    const { violation } = await runSchedule(seed);
+    const { violation } = await run(seed);
     if (violation === null) continue;
     console.log(`seed ${seed}: ${violation.message.split('\n')[0]}`);
     return;

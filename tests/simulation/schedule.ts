@@ -26,7 +26,7 @@ const ACTIONS = {
 };
 
 /** Draws the time of each step, and the faults at them, for as long as there are some left. */
-class DrawnFate implements Fate {
+export class DrawnFate implements Fate {
   readonly #random: Random;
   readonly #probability: number;
   readonly #kinds: readonly Fault[];

@@ -27,7 +27,7 @@ export const FAULTS = [
 export type Fault = (typeof FAULTS)[number];
 
 export interface StepKind {
-  readonly port: 'vault' | 'runtime' | 'vm' | 'guest' | 'records' | 'link';
+  readonly port: 'vault' | 'runtime' | 'vm' | 'guest' | 'records' | 'link' | 'archive';
   readonly call: string;
   readonly at: 'begin' | 'end';
 }
@@ -71,12 +71,18 @@ export interface Strike {
   cutLink(): void;
 }
 
+export interface StepsOptions {
+  /** Of the installation. */
+  readonly name: string;
+  readonly trace: string[] | null;
+}
+
 const SILENCE_MS = 31_000;
 const SLOW_MS = 12_000;
 
 export class Steps {
   readonly time: VirtualTime;
-  /** All that were taken, when asked for. */
+  /** All that were taken, of all installations, when asked for. */
   readonly trace: string[] | null;
   /** Of all that were taken. */
   digest = 0x811c9dc5;
@@ -84,12 +90,14 @@ export class Steps {
   /** Told of each step before it is taken. */
   onStep: (label: string, step: StepKind) => void = () => undefined;
   readonly #strike: Strike;
+  readonly #name: string;
 
-  constructor(time: VirtualTime, fate: Fate, strike: Strike, { traced = false } = {}) {
+  constructor(time: VirtualTime, fate: Fate, strike: Strike, { name, trace }: StepsOptions) {
     this.time = time;
     this.fate = fate;
     this.#strike = strike;
-    this.trace = traced ? [] : null;
+    this.#name = name;
+    this.trace = trace;
   }
 
   /** Rejects with the error of the port when the call fails; never settles when the process is dead by then. */
@@ -112,7 +120,7 @@ export class Steps {
 
   /** For people only. */
   log(text: string): void {
-    this.trace?.push(`${this.time.nowMs.toFixed(1)} ${text}`);
+    this.trace?.push(`${this.time.nowMs.toFixed(1)} ${this.#name}: ${text}`);
   }
 
   note(text: string): void {
@@ -149,6 +157,8 @@ function failureOf({ port, call }: StepKind, fault: Fault | null): Error {
       return fault === 'silent'
         ? new AppError('vm_unresponsive', `The VMM does not answer: ${doing}.`)
         : Object.assign(new Error(`EIO: ${doing}`), { code: 'EIO' });
+    case 'archive':
+      return new AppError('archive_unavailable', `The storage of archives does not answer: ${doing}.`);
     case 'link':
       return new AppError('node_unavailable', `The node does not answer: ${doing}.`);
     case 'vault':

@@ -7,7 +7,7 @@
  * ```
  *
  * The vault, the VMs and the records outlive the processes. A process that is killed takes no further step, and another is
- * started in its place.
+ * started in its place. Two worlds may stand beside each other, at one time, and share nothing but an archive.
  */
 import { type Control, createControl } from '@space/control';
 import { MemoryRecords } from '@space/control/testing';
@@ -25,6 +25,8 @@ import {
 import { createNode, type Node } from '@space/node';
 import {
   connectFakeGuest,
+  FAKE_PACKER,
+  FakeArchive,
   FakeGateway,
   FakeRuntime,
   FakeVault,
@@ -40,6 +42,8 @@ import { VirtualTime } from './time.ts';
 
 const FOLDER = '/vault';
 const IMAGE = '/base.img';
+/** Where archives lie. */
+export const FAR = 'far';
 /** The fakes hold a few bytes; the sizes are only told. */
 const ANY = { min: 1, max: 8, step: 1 };
 export const TINY = { vcpus: 1, memoryMib: 1, diskMib: 1 };
@@ -56,6 +60,8 @@ export interface WorldOptions {
   /** What the pool may take; left out: there is none. */
   readonly poolMib?: number;
   readonly traced?: boolean;
+  /** Another installation, at the same time, that shares its archive. */
+  readonly beside?: World;
 }
 
 /** Asked for every second or two, of what no client here makes use of. */
@@ -77,14 +83,16 @@ interface RunningControl {
 type RunningNode = Served & { readonly port: Node; readonly vault: FakeVault };
 
 export class World {
-  readonly time = new VirtualTime();
+  readonly name: 'a' | 'b';
+  readonly time: VirtualTime;
   readonly steps: Steps;
   readonly records = new MemoryRecords();
   readonly storage = new MemoryStorage();
+  readonly archive: FakeArchive;
   /** VMs that are alive. */
   readonly alive = new Map<LifeId, FakeVm>();
-  /** What each point held when it was committed. */
-  readonly contents = new Map<SnapshotId, string>();
+  /** What each point held when it was committed, wherever it was first. */
+  readonly contents: Map<SnapshotId, string>;
   /** Called when the VM of a sandbox dies by itself. */
   onVmmDeath: (sandboxId: SandboxId) => void = () => undefined;
   /** Called when control finds that an expiry has come. */
@@ -103,12 +111,16 @@ export class World {
   readonly #processes: { node: Process; control: Process };
   #databaseDownUntilMs = 0;
 
-  constructor({ seed, memory, fate, memoryMib = 100_000, poolMib = 0, traced = false }: WorldOptions) {
+  constructor({ seed, memory, fate, memoryMib = 100_000, poolMib = 0, traced = false, beside }: WorldOptions) {
+    this.name = beside === undefined ? 'a' : 'b';
+    this.time = beside?.time ?? new VirtualTime();
+    this.archive = beside?.archive ?? new FakeArchive();
+    this.contents = beside?.contents ?? new Map();
     this.#memory = memory;
     this.#memoryMib = memoryMib;
     this.#poolMib = poolMib;
     this.isSmall = memoryMib < 1_000;
-    this.chance = seededChance(seed);
+    this.chance = beside?.chance ?? seededChance(seed);
     this.#clock = { now: () => this.time.wallMs(), monotonicMs: () => this.time.nowMs };
     const strike: Strike = {
       kill: (name) => this.kill(name),
@@ -119,7 +131,8 @@ export class World {
       isDatabaseDown: () => this.time.nowMs < this.#databaseDownUntilMs,
       cutLink: () => this.#cutLines(),
     };
-    this.steps = new Steps(this.time, fate(this), strike, { traced });
+    const trace = beside === undefined ? (traced ? [] : null) : beside.steps.trace;
+    this.steps = new Steps(this.time, fate(this), strike, { name: this.name, trace });
     const { records } = this;
     const dueOf = records.sandboxesToExpire.bind(records);
     records.sandboxesToExpire = async (at, limit) => {
@@ -209,7 +222,8 @@ export class World {
     const runtime = new FakeRuntime(this.#memory, new Faults(), alive, {}, [], storage);
     const port = createNode({
       egress: new FakeGateway(),
-      archives: new Map(),
+      archives: new Map([[FAR, stepped(steps, process, 'archive', this.archive, { streams: ['list'] })]]),
+      packer: FAKE_PACKER,
       runtime: stepped(steps, process, 'runtime', runtime, {
         answered: (_, __, answer) => (isVm(answer) ? this.#steppedVm(process, answer) : answer),
       }),
@@ -288,7 +302,8 @@ export class World {
 
   #committed({ snapshotId }: { readonly snapshotId: SnapshotId }): void {
     const content = this.contentOf(snapshotId);
-    if (content !== null) this.contents.set(snapshotId, content);
+    // One that is brought in under its own name holds what it held.
+    if (content !== null && !this.contents.has(snapshotId)) this.contents.set(snapshotId, content);
   }
 
   #cutLines(): void {

@@ -1,25 +1,30 @@
 /** Chunks of one space: packed on their way out, unpacked and checked on their way in. */
-import { promisify } from 'node:util';
-import { constants, zstdCompress, zstdDecompress } from 'node:zlib';
-import { AppError, type Archive, type Digest, type ProjectId } from '@space/core';
+import { AppError, type Archive, type Digest, type Packer, type ProjectId } from '@space/core';
 import type { ArchivedFile } from './format.ts';
+import { THREAD_PACKER } from './packer.ts';
 import { digestOf, isZeros, PIECE_BYTES, PieceTable, partsOf } from './pieces.ts';
-
-const pack = promisify(zstdCompress);
-const unpack = promisify(zstdDecompress);
 
 /** What packing may add to bytes that do not get smaller. */
 const MAX_CHUNK_BYTES = PIECE_BYTES + 4096;
-const ZSTD_LEVEL = 3;
+
+export interface ChunkPlan {
+  readonly archive: Archive;
+  readonly space: ProjectId;
+  /** Left out: threads. */
+  readonly packer?: Packer;
+  readonly signal?: AbortSignal;
+}
 
 export class Chunks {
   readonly #archive: Archive;
   readonly #space: ProjectId;
+  readonly #packer: Packer;
   readonly #signal: AbortSignal | undefined;
 
-  constructor(archive: Archive, space: ProjectId, signal?: AbortSignal) {
+  constructor({ archive, space, packer = THREAD_PACKER, signal }: ChunkPlan) {
     this.#archive = archive;
     this.#space = space;
+    this.#packer = packer;
     this.#signal = signal;
   }
 
@@ -30,7 +35,7 @@ export class Chunks {
     const digest = digestOf(bytes);
     const key = { kind: 'chunk', space: this.#space, digest } as const;
     if (await this.#archive.has(key, this.#signal)) return { digest, sentBytes: 0 };
-    const packed = await pack(bytes, { params: { [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL } });
+    const packed = await this.#packer.pack(bytes);
     await this.#archive.put(key, packed, this.#signal);
     return { digest, sentBytes: packed.length };
   }
@@ -44,7 +49,7 @@ export class Chunks {
       this.#signal,
     );
     if (packed === null) throw damaged(digest, 'is not there');
-    const bytes = await unpack(packed, { maxOutputLength: PIECE_BYTES }).catch((thrown: unknown) => {
+    const bytes = await this.#packer.unpack(packed, PIECE_BYTES).catch((thrown: unknown) => {
       throw damaged(digest, 'cannot be unpacked', thrown);
     });
     if (bytes.length !== length) throw damaged(digest, `holds ${bytes.length} bytes and not ${length}`);

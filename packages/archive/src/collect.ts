@@ -7,7 +7,7 @@
  * - A piece that cannot be removed keeps no other from its turn, up to a number in a row.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, type ArchiveKey, type Digest } from '@space/core';
+import { AppError, type ArchiveKey, type Digest, type Packer } from '@space/core';
 import { Chunks } from './chunks.ts';
 import { type ArchivedFile, type ArchiveIndex, MAX_INDEX_BYTES, parseIndex } from './format.ts';
 import { beginCollection, type Collection, type MarkPlan } from './marks.ts';
@@ -16,6 +16,8 @@ import { digestOf } from './pieces.ts';
 const MAX_FAILURES_IN_A_ROW = 10;
 
 export interface CollectPlan extends MarkPlan {
+  /** Left out: threads. */
+  readonly packer?: Packer;
   /** After each removal, so that exports elsewhere find the storage free. */
   readonly restMs?: number;
 }
@@ -67,7 +69,7 @@ function shortOf(digest: Digest): string {
 /** Null: somebody waits. */
 async function namedBy(plan: CollectPlan, collection: Collection): Promise<Named | null> {
   const { archive, space, signal } = plan;
-  const chunks = new Chunks(archive, space, signal);
+  const chunks = new Chunks(plan);
   const named: Named = new Set();
   for await (const key of archive.list(space, 'indexes', signal)) {
     const index = await readWhole(plan, key);

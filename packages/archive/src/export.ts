@@ -7,7 +7,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   AppError,
-  type Archive,
   type ArchiveRef,
   type ExportEvent,
   formatArchiveRef,
@@ -20,7 +19,7 @@ import {
   type Vault,
   type VaultFile,
 } from '@space/core';
-import { Chunks } from './chunks.ts';
+import { type ChunkPlan, Chunks } from './chunks.ts';
 import {
   type ArchivedFile,
   type ArchivedMove,
@@ -37,10 +36,8 @@ import { readIndex } from './read-index.ts';
 const PIECES_AT_ONCE = 4;
 const TOLD_EVERY_MS = 250;
 
-export interface ExportPlan {
+export interface ExportPlan extends ChunkPlan {
   readonly vault: Pick<Vault, 'openPoint' | 'readPoint'>;
-  readonly archive: Archive;
-  readonly space: ArchiveRef['space'];
   readonly sandboxId: SandboxId;
   readonly template: string;
   /** A point after those that it grew from; the last is the one to go on from. They must not be deleted meanwhile. */
@@ -52,7 +49,6 @@ export interface ExportPlan {
   readonly madeAt: string;
   /** Left out: as a copy. `seal` is called with its name when all else is there: once it has returned, the move can be taken up. */
   readonly move?: ArchivedMove & { readonly seal: (archive: string) => Promise<void> };
-  readonly signal?: AbortSignal;
 }
 
 /** Now and then, after each point, and at the end. Throws `snapshot_bad`, `archive_unavailable`. */
@@ -64,7 +60,7 @@ export async function* exportPoints(plan: ExportPlan): AsyncGenerator<ExportEven
   const known = await knownPoints(plan);
   const work: Work = {
     plan,
-    chunks: new Chunks(archive, space, signal),
+    chunks: new Chunks(plan),
     counts: { readBytes: 0, sentBytes: 0 },
     share: 0,
   };

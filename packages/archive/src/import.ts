@@ -5,19 +5,17 @@
 import { isDeepStrictEqual } from 'node:util';
 import {
   AppError,
-  type Archive,
   type Chance,
   type LifeId,
   newId,
   type PointDraft,
   type PointManifest,
-  type ProjectId,
   type SandboxId,
   type SnapshotId,
   type Vault,
   type VaultFile,
 } from '@space/core';
-import { Chunks } from './chunks.ts';
+import { type ChunkPlan, Chunks } from './chunks.ts';
 import type { ArchivedFile, ArchivedPoint } from './format.ts';
 import { inParallel } from './in-parallel.ts';
 import { digestOf, PIECE_BYTES, type PieceTable, pieceLength } from './pieces.ts';
@@ -25,10 +23,8 @@ import { digestOf, PIECE_BYTES, type PieceTable, pieceLength } from './pieces.ts
 /** On their way at once, each held in memory once packed and once as it is. */
 const PIECES_AT_ONCE = 4;
 
-export interface ImportPlan {
+export interface ImportPlan extends ChunkPlan {
   readonly vault: Pick<Vault, 'points' | 'readPoint' | 'receive' | 'commit' | 'abandon'>;
-  readonly archive: Archive;
-  readonly space: ProjectId;
   /** Of an index that was read by `readIndex`. */
   readonly points: readonly ArchivedPoint[];
   /** What becomes of them. */
@@ -36,7 +32,6 @@ export interface ImportPlan {
   readonly chance: Chance;
   /** Throws when the order was superseded; called before each effect. */
   readonly check: () => void;
-  readonly signal?: AbortSignal;
 }
 
 export type ImportAs =
@@ -60,8 +55,8 @@ export interface ImportEvent {
 
 /** After each point. Throws `archive_damaged`, `archive_unavailable`, `insufficient_space`. */
 export async function* importPoints(plan: ImportPlan): AsyncGenerator<ImportEvent, void> {
-  const { archive, space, points, vault, signal } = plan;
-  const chunks = new Chunks(archive, space, signal);
+  const { points, vault } = plan;
+  const chunks = new Chunks(plan);
   const here = new Set(await vault.points());
   const lives = new Map<LifeId, LifeId>();
   const counts = { writtenBytes: 0 };

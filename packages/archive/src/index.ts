@@ -22,4 +22,5 @@ export type { ArchivedMove, ArchivedPoint, ArchiveIndex } from './format.ts';
 export { type ImportAs, type ImportEvent, type ImportPlan, importPoints } from './import.ts';
 export { type ListedArchive, listArchives, removeArchive } from './list.ts';
 export { beginUse } from './marks.ts';
+export { THREAD_PACKER } from './packer.ts';
 export { readIndex } from './read-index.ts';

@@ -1,6 +1,9 @@
 /**
  * Has what archives have left removed from their storage: after one was deleted, and after an export that failed. It is asked for in the
  * records, so that it outlives the process; the work is the node's, and gives way to exports and imports. One at a time.
+ *
+ * What an export sends belongs to nothing until its index is there. So it is asked for before the first piece is sent, whatever may
+ * become of export, process and database, and no more once the export has ended well.
  */
 import { AppError, type ProjectId } from '@space/core';
 import type { ArchiveRecords, ToCollect } from './archive-records.ts';
@@ -9,11 +12,25 @@ import type { ControlPorts } from './ports.ts';
 
 const LOOKED_AT = 100;
 
+/** What is under way here in one space: exports, and removals of archives. */
+interface UnderWay {
+  readonly askedAt: Date;
+  /** Whether nobody had asked before them. */
+  readonly isNew: Promise<boolean>;
+  count: number;
+  /** Whether anything is left by them. */
+  isLeft: boolean;
+}
+
+/** Told whether all that was sent is named by an archive. */
+export type EndOfChange = (leavesNothing: boolean) => Promise<void>;
+
 export class ArchiveCollector {
   readonly #ports: ControlPorts;
   readonly #archives: ArchiveRecords;
   readonly #backoff: Backoff<string>;
   readonly #stop = new AbortController();
+  readonly #underWay = new Map<string, UnderWay>();
   #working: Promise<void> | null = null;
 
   constructor(ports: ControlPorts) {
@@ -22,8 +39,34 @@ export class ArchiveCollector {
     this.#backoff = new Backoff(ports.clock);
   }
 
-  ask(projectId: ProjectId, location: string): Promise<void> {
-    return this.#archives.ask({ projectId, location, askedAt: new Date(this.#ports.clock.now()) });
+  /**
+   * Before something that may leave pieces that nothing names: an export, or the removal of an archive. What it returns is to be called
+   * when that has ended; until then nothing is collected there, since what is to be collected is not known.
+   */
+  async expect(projectId: ProjectId, location: string): Promise<EndOfChange> {
+    const space = { projectId, location, askedAt: new Date(this.#ports.clock.now()) };
+    const key = keyOf(space);
+    const present = this.#underWay.get(key);
+    const one = present ?? { askedAt: space.askedAt, isNew: this.#archives.ask(space), count: 0, isLeft: false };
+    one.count += 1;
+    this.#underWay.set(key, one);
+    const end: EndOfChange = async (leavesNothing) => {
+      one.count -= 1;
+      if (!leavesNothing) one.isLeft = true;
+      if (one.count > 0) return;
+      this.#underWay.delete(key);
+      // If it stays asked for, that is one look too many.
+      if ((await one.isNew) && !one.isLeft)
+        await this.#archives.collected({ ...space, askedAt: one.askedAt }).catch(() => undefined);
+    };
+    try {
+      await one.isNew;
+      return end;
+    } catch (thrown) {
+      one.count -= 1;
+      if (one.count === 0) this.#underWay.delete(key);
+      throw thrown;
+    }
   }
 
   /** What is begun here ends by itself; see `settled`. */
@@ -31,7 +74,7 @@ export class ArchiveCollector {
     if (this.#working !== null || this.#stop.signal.aborted) return;
     const asked = await this.#archives.asked(LOOKED_AT);
     this.#backoff.retain(new Set(asked.map(keyOf)));
-    const next = asked.find((one) => this.#backoff.mayTry(keyOf(one)));
+    const next = asked.find((one) => !this.#underWay.has(keyOf(one)) && this.#backoff.mayTry(keyOf(one)));
     if (next === undefined) return;
     this.#working = this.#collect(next)
       .catch((err: unknown) => {

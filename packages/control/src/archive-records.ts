@@ -8,8 +8,8 @@ export interface ToCollect {
 }
 
 export interface ArchiveRecords {
-  /** Written before anything is removed, so that a process that dies leaves it to the next. */
-  ask(space: ToCollect): Promise<void>;
+  /** Written before anything is removed or sent, so that a process that dies leaves it to the next. Says whether nobody had asked. */
+  ask(space: ToCollect): Promise<boolean>;
   /** Those that wait longest first. */
   asked(limit: number): Promise<readonly ToCollect[]>;
   /** Unless it was asked for again meanwhile. */

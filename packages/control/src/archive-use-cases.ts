@@ -13,7 +13,7 @@ import {
   parseArchiveRef,
   type SnapshotId,
 } from '@space/core';
-import type { ArchiveCollector } from './archive-collector.ts';
+import type { ArchiveCollector, EndOfChange } from './archive-collector.ts';
 import { type Brought, recordsOf } from './arrivals.ts';
 import { type Succeeded, succeeded } from './conclude.ts';
 import { timingsOf } from './effects.ts';
@@ -54,7 +54,9 @@ export class ArchiveUseCases {
     const last = await this.#lastPoint(caller, sandbox, input.snapshot);
     const held = [last.id];
     let leavesNothing = false;
+    let ended: EndOfChange | undefined;
     try {
+      ended = await this.#collector.expect(sandbox.projectId, location);
       const points = input.timeline ? await this.#pinnedUntil(last, held) : [last.id];
       const { id: sandboxId, vault, template, projectId } = sandbox;
       const order = { vault, sandboxId, location, projectId, template, points, base };
@@ -72,9 +74,8 @@ export class ArchiveUseCases {
       if (thrown instanceof AppError && thrown.code === 'not_found') leavesNothing = true;
       throw thrown;
     } finally {
-      // What was sent so far, and given up, belongs to nothing.
-      if (!leavesNothing) await this.#collector.ask(sandbox.projectId, location).catch(() => undefined);
       for (const id of held) pins.unpin(id);
+      await ended?.(leavesNothing);
     }
   }
 
@@ -128,8 +129,12 @@ export class ArchiveUseCases {
         facts: { sandboxId: seen.id },
       });
     }
-    await this.#collector.ask(projectId, location);
-    await node.removeArchive({ location, archive });
+    const ended = await this.#collector.expect(projectId, location);
+    try {
+      await node.removeArchive({ location, archive });
+    } finally {
+      await ended(false);
+    }
   }
 
   async importSandbox(caller: GatedCaller, input: Input<'importSandbox'>): Promise<Sandbox> {

@@ -136,7 +136,8 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const collector = new Collector(machinery);
   const relief = new Relief(machinery, collector);
   const rolling = new RollingPoints(machinery, collector);
-  const regularArchives = new RegularArchives(machinery);
+  const archiveCollector = new ArchiveCollector(ports);
+  const regularArchives = new RegularArchives(machinery, archiveCollector);
   const approvals = new Approvals(machinery, gateway);
   const notices = new Notices(ports, gateway);
   const scrubber = new Scrubber(ports);
@@ -147,9 +148,8 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const portUses = new PortUseCases(machinery, sandboxes, sharesInUse);
   const snapshots = new SnapshotUseCases(machinery, sandboxes, gateway);
   const secrets = new SecretUseCases(ports, gateway, network);
-  const archiveCollector = new ArchiveCollector(ports);
   const archives = new ArchiveUseCases(machinery, sandboxes, archiveCollector);
-  const moves = new Moves(machinery, sandboxes, archives);
+  const moves = new Moves(machinery, { sandboxes, archives, collector: archiveCollector });
   const events = new EventUseCases(ports);
   const operations = new OperationUseCases(ports);
   const purge = new ProjectPurge(machinery);

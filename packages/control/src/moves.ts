@@ -13,6 +13,7 @@ import {
   type ProjectId,
   type SnapshotId,
 } from '@space/core';
+import type { ArchiveCollector } from './archive-collector.ts';
 import type { ArchiveUseCases } from './archive-use-cases.ts';
 import { factsOf, parseSettings, recordsOfArrival } from './arrivals.ts';
 import { type Succeeded, succeeded } from './conclude.ts';
@@ -27,6 +28,12 @@ import { viewSandbox } from './views.ts';
 /** A use may wake it between the pause and the move. */
 const MAX_PAUSES = 3;
 
+interface Others {
+  readonly sandboxes: LifecycleUseCases;
+  readonly archives: ArchiveUseCases;
+  readonly collector: ArchiveCollector;
+}
+
 interface Coming {
   readonly source: ArchiveSource;
   readonly number: number;
@@ -38,8 +45,10 @@ export class Moves {
   readonly #machinery: Machinery;
   readonly #sandboxes: LifecycleUseCases;
   readonly #archives: ArchiveUseCases;
+  readonly #collector: ArchiveCollector;
 
-  constructor(machinery: Machinery, sandboxes: LifecycleUseCases, archives: ArchiveUseCases) {
+  constructor(machinery: Machinery, { sandboxes, archives, collector }: Others) {
+    this.#collector = collector;
     this.#machinery = machinery;
     this.#sandboxes = sandboxes;
     this.#archives = archives;
@@ -54,7 +63,14 @@ export class Moves {
     if (sandbox.settled === 'running') {
       // What takes long, while it runs.
       const ahead = { id, location, timeline, ...(base === null ? {} : { base }) };
-      base = (await this.#archives.exportSandbox(caller, ahead)).archive;
+      base = await this.#archives.exportSandbox(caller, ahead).then(
+        ({ archive }) => archive,
+        async (thrown: unknown) => {
+          // Somebody else's move may have come first: then this one tells of it.
+          if ((await this.#sandboxes.find(caller, id)).settled === 'moved') return base;
+          throw thrown;
+        },
+      );
     }
     for (let pauses = 0; ; pauses++) {
       const { settled } = await this.#sandboxes.find(caller, id);
@@ -100,7 +116,11 @@ export class Moves {
     }
     if (!isHere(seen, move.number)) {
       await this.#settle(caller, seen, coming, input).catch(async (thrown: unknown) => {
-        // Somebody else's import of the same may have come first.
+        // Somebody else's import of the same may have come first, and is waited for.
+        const first = await ports.records.findSandbox(sandboxId);
+        if (first?.operation === 'arrive') {
+          await driver.perform(sandboxId, 'arrive', this.#come(coming), caller).catch(() => undefined);
+        }
         if (!isHere(await ports.records.findSandbox(sandboxId), move.number)) throw thrown;
       });
     }
@@ -158,7 +178,14 @@ export class Moves {
           move: factsOf(begun, number),
           claimant: await records.installation(),
         };
-        const { archive, readBytes, sentBytes } = await goOn(() => node.handOver(order));
+        const ended = await this.#collector.expect(projectId, location);
+        let leavesNothing = false;
+        const { archive, readBytes, sentBytes } = await goOn(() => node.handOver(order))
+          .then((handedOver) => {
+            leavesNothing = true;
+            return handedOver;
+          })
+          .finally(() => ended(leavesNothing));
         const at = begun.moved?.archive === archive ? begun.moved.location : location;
         const changes = { moved: { location: at, archive }, moves: number };
         return succeeded({ archive, location: at, snapshots: [...points], readBytes, sentBytes }, { changes });

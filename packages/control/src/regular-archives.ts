@@ -18,6 +18,7 @@ import {
   type SandboxId,
   type Settled,
 } from '@space/core';
+import type { ArchiveCollector } from './archive-collector.ts';
 import type { Machinery } from './lifecycle-use-cases.ts';
 import type { ArchivedLast, Archiving, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { findSnapshot } from './scope.ts';
@@ -35,12 +36,14 @@ interface Due {
 
 export class RegularArchives {
   readonly #machinery: Machinery;
+  readonly #collector: ArchiveCollector;
   /** When each was looked at in vain, on a clock that never goes back. */
   readonly #looks = new Map<SandboxId, number>();
   readonly #stop = new AbortController();
   #working: Promise<void> | null = null;
 
-  constructor(machinery: Machinery) {
+  constructor(machinery: Machinery, collector: ArchiveCollector) {
+    this.#collector = collector;
     this.#machinery = machinery;
   }
 
@@ -128,9 +131,16 @@ export class RegularArchives {
     const last = archiving?.last ?? null;
     const base = last?.location === location ? last.archive : null;
     const order = { vault, sandboxId, location, projectId, template, points: [point.id], base };
-    for await (const event of node.exportPoints(order, this.#stop.signal)) {
-      if (event.kind !== 'done') continue;
-      return { archive: event.archive, location, snapshotId: point.id, takenAt: point.takenAt.toISOString() };
+    const ended = await this.#collector.expect(projectId, location);
+    let leavesNothing = false;
+    try {
+      for await (const event of node.exportPoints(order, this.#stop.signal)) {
+        if (event.kind !== 'done') continue;
+        leavesNothing = true;
+        return { archive: event.archive, location, snapshotId: point.id, takenAt: point.takenAt.toISOString() };
+      }
+    } finally {
+      await ended(leavesNothing);
     }
     throw new AppError('link_lost', 'The export ended without its result.');
   }

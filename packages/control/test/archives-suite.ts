@@ -12,14 +12,14 @@ export function archivesSuite(suite: string, open: () => Promise<Records>): void
     it('wait once for each project and place, the longest first, until they were collected after the last time that was asked', async () => {
       const { archives } = await open();
       const [one, two] = [DEFAULT_PROJECT, newId('project', chance)];
-      await archives.ask({ projectId: one, location: 'a', askedAt: at(2) });
+      expect(await archives.ask({ projectId: one, location: 'a', askedAt: at(2) })).toBe(true);
       await archives.ask({ projectId: two, location: 'a', askedAt: at(1) });
       await archives.ask({ projectId: one, location: 'b', askedAt: at(3) });
       expect(await archives.asked(2)).toEqual([
         { projectId: two, location: 'a', askedAt: at(1) },
         { projectId: one, location: 'a', askedAt: at(2) },
       ]);
-      await archives.ask({ projectId: one, location: 'a', askedAt: at(4) });
+      expect(await archives.ask({ projectId: one, location: 'a', askedAt: at(4) })).toBe(false);
       await archives.ask({ projectId: one, location: 'a', askedAt: at(0) });
       await archives.collected({ projectId: one, location: 'a', askedAt: at(2) });
       await archives.collected({ projectId: two, location: 'a', askedAt: at(1) });

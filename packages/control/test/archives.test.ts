@@ -268,7 +268,33 @@ describe('the archives of a project', () => {
   });
 });
 
+const moved = (world: World, id: SandboxId) =>
+  world.control.moveSandbox(world.caller(), { id, location: 'default', timeline: false });
+
 describe('the collection of archives', () => {
+  it('is asked for before an export begins, and no more when it ends well, so that nothing can be left unknown', async () => {
+    const world = new World();
+    const { archives } = world.records;
+    const { id } = await counted(world);
+    const held = world.node.faults.holdNext('exportPoints');
+    const exporting = exported(world, id);
+    await held.reached;
+    expect(await archives.asked(9)).toMatchObject([{ projectId: DEFAULT_PROJECT, location: 'default' }]);
+    const besides = exported(world, id);
+    held.letGo();
+    await Promise.all([exporting, besides]);
+    expect(await archives.asked(9)).toEqual([]);
+    for (const broken of [exported, moved]) {
+      world.node.faults.failNext(broken === moved ? 'handOver' : 'exportPoints', new Error('the storage is away'));
+      await expect(broken(world, id)).rejects.toThrow();
+      expect(await archives.asked(9)).toHaveLength(1);
+      // One that goes well takes back nothing that it has not asked for.
+      await exported(world, id);
+      expect(await archives.asked(9)).toHaveLength(1);
+      for (const one of await archives.asked(9)) await archives.collected(one);
+    }
+  });
+
   it('is done once for what was asked, again when it was in use or failed, and by the next process', async () => {
     const world = new World();
     let nowMs = Date.now();
@@ -286,7 +312,11 @@ describe('the collection of archives', () => {
     const calls = () => node.faults.steps.filter((step) => step === 'collectArchives').length;
     expect(await round()).toBe(0);
     expect(calls()).toBe(0);
-    await collector.ask(DEFAULT_PROJECT, 'default');
+    const ended = await collector.expect(DEFAULT_PROJECT, 'default');
+    // What is under way here may leave more: before its end, that is not known.
+    expect(await round()).toBe(1);
+    expect(calls()).toBe(0);
+    await ended(false);
     node.archives.inUse = true;
     expect(await round()).toBe(1);
     node.archives.inUse = false;

@@ -13,6 +13,7 @@ export class MemoryArchives implements ArchiveRecords {
     await this.#turn();
     const before = this.#asked.get(keyOf(space));
     if (before === undefined || before.askedAt < space.askedAt) this.#asked.set(keyOf(space), space);
+    return before === undefined;
   }
 
   async asked(limit: number) {

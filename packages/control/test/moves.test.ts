@@ -76,6 +76,20 @@ describe('a sandbox that is moved', () => {
     expect(await loser.exec((await take(loser, archive, { as: 'copy' })).id, 'read')).toBe('3');
   });
 
+  it('is told to all who ask at once: who move it of one archive, who take it up of one sandbox', async () => {
+    const { here, there, id } = await two();
+    const held = here.node.faults.holdNext('exportPoints');
+    const late = move(here, id);
+    await held.reached;
+    const { archive } = await move(here, id);
+    held.letGo();
+    expect((await late).archive).toBe(archive);
+    const taken = await Promise.all(Array.from({ length: 3 }, () => take(there, archive)));
+    expect(taken.map((one) => one.id)).toEqual([id, id, id]);
+    expect(await there.exec(id, 'read')).toBe('3');
+    expect(await livesIn([here, there], id)).toBe(1);
+  });
+
   it('is taken back by who left it, by an undo or by an import, and then by nobody else', async () => {
     for (const back of [undo, async (world: World, _: string, archive: string) => take(world, archive)]) {
       const { here, there, id } = await two();

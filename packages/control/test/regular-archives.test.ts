@@ -4,6 +4,7 @@ import { FakeGateway } from '@space/testkit';
 import { describe, expect, it } from 'vitest';
 import { ActivityLog } from '../src/activity.ts';
 import { Admission } from '../src/admission.ts';
+import { ArchiveCollector } from '../src/archive-collector.ts';
 import { Nursery } from '../src/birth.ts';
 import { Driver } from '../src/driver.ts';
 import { Effects } from '../src/effects.ts';
@@ -28,10 +29,11 @@ class Archived extends World {
     const ports = { node: this.node, records: this.records, chance: this.chance, clock, logger };
     const driver = new Driver(ports, new Metrics(), async () => undefined);
     const admission = new Admission(ports);
-    return new RegularArchives({
+    const machinery = {
       ...{ ports, driver, effects: new Effects(ports, admission), nursery: new Nursery(ports, driver, admission) },
       ...{ pins: new Pins(), activity: new ActivityLog(clock), network: new Network(ports, new FakeGateway()) },
-    });
+    };
+    return new RegularArchives(machinery, new ArchiveCollector(ports));
   }
 
   async make(archive: typeof EVERY | 'off' | null = EVERY): Promise<SandboxId> {

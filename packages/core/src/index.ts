@@ -35,6 +35,7 @@ export * from './ports/gateway.ts';
 export * from './ports/guest.ts';
 export * from './ports/guest-files.ts';
 export * from './ports/node.ts';
+export * from './ports/packer.ts';
 export * from './ports/port-connection.ts';
 export * from './ports/runtime.ts';
 export * from './ports/secret-store.ts';

@@ -1,4 +1,5 @@
 /** Composes the node from its ports. Each order is one function in `orders.ts`; guest calls go straight to the life. */
+import { THREAD_PACKER } from '@space/archive';
 import type {
   Archive,
   Chance,
@@ -8,6 +9,7 @@ import type {
   LifeId,
   NodeCapabilities,
   NodePort,
+  Packer,
   Runtime,
   SandboxId,
   SizeLimits,
@@ -44,6 +46,8 @@ export interface NodeOptions {
   readonly chance: Chance;
   /** Where archives go to and come from, by name. */
   readonly archives: ReadonlyMap<string, Archive>;
+  /** Left out: threads pack what goes there. */
+  readonly packer?: Packer;
   /** Memory that VMs may take in all, MiB. */
   readonly memoryMib: number;
   readonly pool: PoolOptions;
@@ -124,7 +128,8 @@ export function createNode(options: NodeOptions): Node {
   };
 
   const stop = new AbortController();
-  const ways = { archives: options.archives, limits: options.limits, stop: stop.signal };
+  const { archives, limits, packer = THREAD_PACKER } = options;
+  const ways = { archives, limits, packer, stop: stop.signal };
 
   return {
     ...createOrders(state),

@@ -67,6 +67,7 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
     const events = exportPoints({
       ...{ vault, sandboxId: order.sandboxId, template: order.template, points: order.points, signal },
       archive: use.archive,
+      packer: options.packer,
       space: order.projectId,
       base: order.base === null ? null : refOf(order.base),
       limits: options.limits,
@@ -140,7 +141,8 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
     const archive = archiveAt(options.archives, order.location);
     const check = () => ledger.checkEpoch(order.sandboxId, order.epoch);
     try {
-      const plan = { vault, archive, space, points, chance: machinery.chance, check, signal };
+      const { packer } = options;
+      const plan = { vault, archive, packer, space, points, chance: machinery.chance, check, signal };
       for await (const _event of importPoints({ ...plan, as: { kind: 'same' } }));
       check();
       await settle();

@@ -24,6 +24,7 @@ import {
   kindOf,
   type MoveFacts,
   type NodePort,
+  type Packer,
   parseArchiveRef,
   type SizeLimits,
 } from '@space/core';
@@ -33,6 +34,7 @@ import { unmetNeed } from './start-life.ts';
 export interface PassageOptions {
   readonly archives: ReadonlyMap<string, Archive>;
   readonly limits: SizeLimits;
+  readonly packer: Packer;
   /** Ends what is under way when the node does. */
   readonly stop: AbortSignal;
 }
@@ -57,7 +59,7 @@ export function useSpace(
   return beginUse({ archive, space, clock, chance, signal });
 }
 
-export function createPassage(state: NodeState, { archives, limits, stop }: PassageOptions): Passage {
+export function createPassage(state: NodeState, { archives, limits, packer, stop }: PassageOptions): Passage {
   const { ledger, machinery } = state;
   const placeOf = ({ location, archive }: ArchiveSource): { readonly archive: Archive; readonly ref: ArchiveRef } => ({
     archive: archiveAt(archives, location),
@@ -70,6 +72,7 @@ export function createPassage(state: NodeState, { archives, limits, stop }: Pass
       yield* exportPoints({
         vault: ledger.vault(vault),
         archive: use.archive,
+        packer,
         space: projectId,
         sandboxId,
         template,
@@ -93,7 +96,7 @@ export function createPassage(state: NodeState, { archives, limits, stop }: Pass
     collectArchives: async ({ location, projectId }, signal) => {
       const { clock, chance } = machinery;
       const archive = archiveAt(archives, location);
-      const plan = { archive, space: projectId, clock, chance, restMs: COLLECT_REST_MS };
+      const plan = { archive, packer, space: projectId, clock, chance, restMs: COLLECT_REST_MS };
       return collectSpace({ ...plan, signal: signalOf({ stop }, signal) });
     },
     importPoints: (order, signal) =>
@@ -103,7 +106,14 @@ export function createPassage(state: NodeState, { archives, limits, stop }: Pass
           await using use = await useSpace(state, archive, ref.space, signalOf({ stop }, signal));
           const { points } = await readIndex(archive, ref, limits, use.signal);
           const events = importPoints({
-            ...{ vault: ledger.vault(order.vault), archive, space: ref.space, points, chance: machinery.chance },
+            ...{
+              vault: ledger.vault(order.vault),
+              archive,
+              packer,
+              space: ref.space,
+              points,
+              chance: machinery.chance,
+            },
             as: { kind: 'copy', names: namesOf(points, order), ...order },
             check: () => ledger.checkEpoch(order.sandboxId, order.epoch),
             signal: use.signal,

@@ -290,7 +290,15 @@ export class FakeVault implements Vault {
     const staged = this.#path('staging', snapshotId);
     this.storage.remove(staged);
     this.storage.makeFolder(staged);
-    for (const file of ['disk', 'memory'] as const) this.storage.write(join(staged, FILES[file]), files[file]);
+    for (const file of ['disk', 'memory'] as const) this.#writeSparse(join(staged, FILES[file]), files[file]);
+  }
+
+  /** What it ends with is a hole. */
+  #writeSparse(path: string, bytes: Buffer): void {
+    let end = bytes.length;
+    while (end > 0 && bytes[end - 1] === 0) end -= 1;
+    this.storage.write(path, bytes.subarray(0, end));
+    this.storage.grow(path, bytes.length);
   }
 
   #startedLike(like: SnapshotId | null, file: VaultFile, sizeBytes: number): Buffer {

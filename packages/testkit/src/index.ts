@@ -5,6 +5,7 @@ export * from './fake-gateway.ts';
 export * from './fake-guest.ts';
 export * from './fake-machine.ts';
 export * from './fake-node.ts';
+export * from './fake-packer.ts';
 export { FakePorts } from './fake-ports.ts';
 export * from './fake-runtime.ts';
 export type { FakeProcessWorld, FakeProgram, FakePrograms } from './fake-shell.ts';

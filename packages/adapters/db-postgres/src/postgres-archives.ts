@@ -12,9 +12,9 @@ export class PostgresArchives implements ArchiveRecords {
     this.#db = db;
   }
 
-  ask({ projectId, location, askedAt }: ToCollect): Promise<void> {
+  ask({ projectId, location, askedAt }: ToCollect): Promise<boolean> {
     return translated(async () => {
-      await this.#db
+      const row = await this.#db
         .insertInto('archive_collections')
         .values({ project_id: projectId, location, asked_at: askedAt })
         .onConflict((conflict) =>
@@ -22,7 +22,10 @@ export class PostgresArchives implements ArchiveRecords {
             .columns(['project_id', 'location'])
             .doUpdateSet({ asked_at: sql`greatest(archive_collections.asked_at, excluded.asked_at)` }),
         )
-        .execute();
+        // A row that was there is locked by whoever changes it.
+        .returning(sql<boolean>`xmax = 0`.as('is_new'))
+        .executeTakeFirstOrThrow();
+      return row.is_new;
     });
   }
 
