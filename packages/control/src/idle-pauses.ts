@@ -5,11 +5,12 @@
  * A pause can fail for ever: root in a guest can shut its agent out, and without that no memory is kept. Then the sandbox
  * runs on, holds its memory, and says so, with what leads out; it is tried again at longer and longer intervals.
  */
-import { asAppError, type ErrorCode, type SandboxId } from '@space/core';
+import type { SandboxId } from '@space/core';
 import type { ActivityLog } from './activity.ts';
 import { Backoff } from './backoff.ts';
 import { NotIdleError } from './effects.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
+import { PauseFailures } from './pause-failures.ts';
 import type { RecordedSandbox } from './records.ts';
 import type { Sample } from './sampler.ts';
 
@@ -17,33 +18,16 @@ import type { Sample } from './sampler.ts';
 const PARALLEL_PAUSES = 4;
 /** Above so many, those that have ended are looked for also in a sandbox that is not idle. */
 const MANY_KEEPERS = 100;
-/** From so many failed pauses in a row on, the sandbox says so. */
-const TOLD_AFTER = 3;
-/** Something else came first, or could not be asked: that says nothing about the sandbox. */
-const NO_FAILURES: readonly ErrorCode[] = [
-  'operation_in_progress',
-  'superseded',
-  'not_found',
-  'vm_lost',
-  'wrong_state',
-  'unavailable',
-  'node_unavailable',
-];
-
-interface Failures {
-  readonly attempts: number;
-  readonly since: Date;
-}
-
 export class IdlePauses {
   readonly #ports: Machinery['ports'];
   readonly #activity: ActivityLog;
   readonly #sandboxes: LifecycleUseCases;
   readonly #underWay = new Map<SandboxId, Promise<void>>();
-  readonly #failures = new Map<SandboxId, Failures>();
+  readonly #pauseFailures: PauseFailures;
   readonly #backoff: Backoff<SandboxId>;
 
-  constructor({ ports, activity }: Machinery, sandboxes: LifecycleUseCases) {
+  constructor({ ports, activity }: Machinery, sandboxes: LifecycleUseCases, pauseFailures: PauseFailures) {
+    this.#pauseFailures = pauseFailures;
     this.#backoff = new Backoff(ports.clock);
     this.#ports = ports;
     this.#activity = activity;
@@ -89,21 +73,15 @@ export class IdlePauses {
   }
 
   async #failed(id: SandboxId, thrown: unknown): Promise<void> {
-    const { code, message: detail } = asAppError(thrown);
-    if (NO_FAILURES.includes(code)) return;
-    const at = new Date(this.#ports.clock.now());
-    const before = this.#failures.get(id);
-    const failures = { attempts: (before?.attempts ?? 0) + 1, since: before?.since ?? at };
-    this.#failures.set(id, failures);
+    if (!PauseFailures.isOne(thrown)) return;
     this.#backoff.failed(id);
-    if (failures.attempts >= TOLD_AFTER)
-      await this.#ports.records.notePauseFailure(id, { code, detail, ...failures }, at);
+    await this.#pauseFailures.failed(id, thrown);
   }
 
   /** Of what does not run, nothing is remembered. */
   #forgetOthersThan(running: ReadonlySet<SandboxId>): void {
     this.#backoff.retain(running);
-    for (const id of this.#failures.keys()) if (!running.has(id)) this.#failures.delete(id);
+    this.#pauseFailures.retain(running);
   }
 
   async #isKeptAwake({ id, keepers }: RecordedSandbox): Promise<boolean> {

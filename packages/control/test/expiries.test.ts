@@ -12,6 +12,7 @@ import { Expiries } from '../src/expiries.ts';
 import { LifecycleUseCases } from '../src/lifecycle-use-cases.ts';
 import { Metrics } from '../src/metrics.ts';
 import { Network } from '../src/network.ts';
+import { PauseFailures } from '../src/pause-failures.ts';
 import { Reconciler } from '../src/reconcile.ts';
 import { Pins } from '../src/timeline.ts';
 import { World } from './test-world.ts';
@@ -40,7 +41,7 @@ class Clockwork extends World {
     };
     this.sandboxes = new LifecycleUseCases(machinery);
     this.reconciler = reconciler;
-    return new Expiries(machinery);
+    return new Expiries(machinery, new PauseFailures(ports));
   }
 
   declare sandboxes: LifecycleUseCases;
@@ -111,6 +112,31 @@ describe('an expiry', () => {
     for (const id of [running, paused, crashed])
       await expect(world.get(id)).rejects.toMatchObject({ code: 'not_found' });
     expect((await world.control.getSnapshot(world.caller(), { id: 'kept' })).id).toBe(kept.id);
+  });
+
+  it('whose pause fails again and again is said by the sandbox, with the way out, until it can be paused', async () => {
+    const world = new Clockwork();
+    const id = await world.make(60);
+    const before = await world.snapshot(id);
+    for (let i = 0; i < 100; i++)
+      world.node.faults.failNext('pause', new AppError('agent_lost', 'The agent did not answer in 25000 ms.'));
+    const attempts = () => world.node.faults.steps.filter((step) => step === 'pause').length;
+    await world.round(60);
+    while (attempts() < 2) await world.round(1);
+    expect((await world.get(id)).pauseFailure).toBeNull();
+    while (attempts() < 3) await world.round(1);
+    const told = { code: 'agent_lost', attempts: 3, nextStep: expect.stringContaining('keepPresent: false') };
+    expect(await world.get(id)).toMatchObject({ status: 'running', pauseFailure: told, expiry: { action: 'pause' } });
+    for (let minutes = 0; minutes < 60; minutes++) await world.round(60);
+    expect(attempts()).toBeGreaterThan(5);
+    expect(attempts()).toBeLessThan(30);
+    expect((await world.get(id)).pauseFailure).toMatchObject({ attempts: attempts() });
+    // By the way out that it names; then the expiry is met as it was asked.
+    await world.sandboxes.rewindSandbox(world.gated(), { id, to: before.id, keepPresent: false });
+    expect((await world.get(id)).pauseFailure).toBeNull();
+    world.node.faults.clear('pause');
+    await world.round(600);
+    expect(await world.get(id)).toMatchObject({ status: 'paused', pauseFailure: null, expiry: null });
   });
 
   it('can be put off or called off up to the last moment, also while its pause waits for its turn', async () => {

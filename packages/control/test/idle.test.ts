@@ -18,6 +18,7 @@ import { IdlePauses } from '../src/idle-pauses.ts';
 import { LifecycleUseCases } from '../src/lifecycle-use-cases.ts';
 import { Metrics } from '../src/metrics.ts';
 import { Network } from '../src/network.ts';
+import { PauseFailures } from '../src/pause-failures.ts';
 import { PortUseCases } from '../src/port-use-cases.ts';
 import { Sampler } from '../src/sampler.ts';
 import { Pins } from '../src/timeline.ts';
@@ -59,7 +60,7 @@ class Idle extends World {
     new GrantWatch({ endedAmong: async () => [], end: 'It ended.', logger: this.#ports.logger }),
   );
   readonly #sampler = new Sampler(this.#ports);
-  readonly #pauses = new IdlePauses(this.#machinery, this.sandboxes);
+  readonly #pauses = new IdlePauses(this.#machinery, this.sandboxes, new PauseFailures(this.#machinery.ports));
 
   async make(input: Parameters<World['create']>[0] = QUICK): Promise<SandboxId> {
     return (await this.sandboxes.createSandbox(this.gated(), input)).id as SandboxId;

@@ -173,7 +173,7 @@ const sandboxShape = {
     .nullable()
     .meta({
       description:
-        'Why it runs and holds its memory although it is idle: so many pauses have failed one after the other, and what ' +
+        'Why it runs and holds its memory although it is idle, or has expired: so many pauses have failed one after the other, and what ' +
         'to do about it. They go on at longer and longer intervals. Null: it can be paused, as far as is known.',
     }),
   moved: z
