@@ -7,6 +7,7 @@ import { Kysely, PostgresDialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
 import pg from 'pg';
 import { translate, translated } from './errors.ts';
+import { preparing } from './prepared.ts';
 import { MIGRATIONS, type Tables } from './schema.ts';
 
 const MAX_CONNECTIONS = 8;
@@ -44,7 +45,8 @@ export async function openDatabase(address: DatabaseAddress, logger: Logger): Pr
   const onError = (err: Error) => logger.warn({ err }, 'a database connection was lost');
   pool.on('error', onError);
   pool.on('connect', (client) => client.on('error', onError));
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+  const isOurs = 'socketDir' in address;
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: isOurs ? preparing(pool) : pool }) });
   try {
     await migrate(db);
   } catch (thrown) {

@@ -108,3 +108,40 @@ describe('the audit in PostgreSQL', () => {
     expect((await records.audit.list({ organisationId: DEFAULT_ORGANISATION, limit: 10 })).items).toEqual([]);
   });
 });
+
+describe('statements', () => {
+  const prepared = async () => {
+    const { rows } = await sql<{
+      statement: string;
+    }>`select statement from pg_prepared_statements where true = ${true}`.execute(database.db);
+    return rows.map(({ statement }) => statement);
+  };
+
+  it('are planned once by the server that is ours, however many texts there are', async () => {
+    const text = 'select 1 as "seen_before" where true = $1';
+    for (let time = 0; time < 3; time++) await sql`select 1 as "seen_before" where true = ${true}`.execute(database.db);
+    expect((await prepared()).filter((one) => one === text)).toHaveLength(1);
+    for (let width = 1; width <= 500; width++) {
+      const { rows } = await sql`select 1 as one where 0 in (${sql.join(Array(width).fill(0))})`.execute(database.db);
+      expect(rows).toEqual([{ one: 1 }]);
+    }
+    expect((await prepared()).length).toBeLessThanOrEqual(400);
+  });
+
+  it('are sent whole to a server of others, which may be behind a pooler', async () => {
+    const {
+      socketDir,
+      user,
+      database: name,
+    } = cluster.address as { socketDir: string; user: string; database: string };
+    const url = `postgres://${user}@/${name}?host=${encodeURIComponent(socketDir)}`;
+    const other = await openDatabase({ url }, silent);
+    try {
+      await sql`select 1 where true = ${true}`.execute(other.db);
+      const { rows } = await sql`select from pg_prepared_statements`.execute(other.db);
+      expect(rows).toEqual([]);
+    } finally {
+      await other.close();
+    }
+  });
+});
