@@ -68,33 +68,32 @@ export async function identify(
   project: string | undefined,
 ): Promise<Identity | null> {
   if (!isSecret(PREFIX, given)) return null;
-  const key = await tenants.findApiKeyByDigest(digestOf(given));
-  if (key === null) return null;
-  const organisation = await tenants.findOrganisation(key.organisationId);
-  if (organisation === null) return null;
-  const { id: apiKeyId, organisationId, projectId: onlyProject, roles } = key;
-  const principal: Principal = { apiKeyId, organisationId, operator: organisation.operator, onlyProject, roles };
-  if (project === undefined && onlyProject !== null) return { principal, projectId: onlyProject };
-  const { id: projectId } = await findProject(tenants, principal, project);
+  const holder = await tenants.findKeyHolder(digestOf(given));
+  if (holder === null) return null;
+  const { operator, firstProject } = holder;
+  const { id: apiKeyId, organisationId, projectId: onlyProject, roles } = holder.key;
+  const principal: Principal = { apiKeyId, organisationId, operator, onlyProject, roles };
+  if (project !== undefined) return { principal, projectId: (await findProject(tenants, principal, project)).id };
+  const projectId = onlyProject ?? firstProject;
+  if (projectId === null) throw new AppError('not_found', 'The organisation has no project.');
   return { principal, projectId };
 }
 
-/** By id or name, among those that the principal reaches; undefined: the first of its organisation. */
+/** By id or name, among those that the principal reaches. */
 export async function findProject(
   tenants: TenantRecords,
   principal: Principal,
-  reference: string | undefined,
+  reference: string,
 ): Promise<RecordedProject> {
   const { organisationId } = principal;
   const found = await lookUp(tenants, organisationId, reference);
   if (found === null || !reachesProject(principal, found.id)) {
-    throw new AppError('not_found', `There is no project "${reference ?? ''}".`);
+    throw new AppError('not_found', `There is no project "${reference}".`);
   }
   return found;
 }
 
-function lookUp(tenants: TenantRecords, organisationId: OrganisationId, reference: string | undefined) {
-  if (reference === undefined) return tenants.firstProject(organisationId);
+function lookUp(tenants: TenantRecords, organisationId: OrganisationId, reference: string) {
   const id = parseId('project', reference);
   return id === undefined
     ? tenants.findProjectByName(organisationId, reference)

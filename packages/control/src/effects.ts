@@ -220,7 +220,11 @@ export class Effects {
 
   async #planTaking(seen: RecordedSandbox, cause: SnapshotCause, label: KeptLabel = UNLABELLED) {
     const { records, clock } = this.#ports;
-    const newest = await records.history.newest(seen.id);
+    const [newest, policy, parent] = await Promise.all([
+      records.history.newest(seen.id),
+      policyFor(records, seen),
+      newestInLine(records, seen),
+    ]);
     const before = newest === null ? null : { timeMs: newest.timeMs, takenAtMs: newest.takenAt.getTime() };
     const taking: RecordedSnapshot = {
       id: newId('snapshot', this.#ports.chance),
@@ -230,8 +234,8 @@ export class Effects {
       cause,
       kind: 'memory',
       degraded: null,
-      timeMs: nextTime(before, clock.now(), gapLimitMs(await policyFor(records, seen))),
-      parent: await newestInLine(records, seen),
+      timeMs: nextTime(before, clock.now(), gapLimitMs(policy)),
+      parent,
       generation: seen.generation,
       template: seen.template,
       size: seen.size,

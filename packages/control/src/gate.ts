@@ -92,10 +92,18 @@ export class Gate {
     return async (caller: Caller, ...rest: unknown[]) => {
       const passage = this.#enter(name, caller, rest[0]);
       try {
-        await passage.begin();
         const { inner } = passage;
-        const work = async (callSeed?: string) => useCase({ ...inner, callSeed }, ...rest);
+        const begun = passage.begin();
+        begun.catch(() => undefined);
+        const work = async (callSeed?: string) => {
+          await begun;
+          const result = await useCase({ ...inner, callSeed }, ...rest);
+          void passage.end({ result });
+          return result;
+        };
+        // While the audit is written, a key is claimed, and later its answer kept: each waits for the disk.
         const result = await (takesIdempotencyKey(route) ? this.#calls.once(name, inner, rest[0], work) : work());
+        await begun;
         await passage.end({ result });
         return result;
       } catch (thrown) {
@@ -113,19 +121,22 @@ export class Gate {
     if (action === undefined) throw new Error(`the route ${name} has no action`);
     const { signal, leave } = this.#keys.enter(caller.principal.apiKeyId);
     const asker = this.#audit.askerOf(caller, name, action);
-    let ended = false;
+    let begun: Promise<void> | undefined;
+    let ended: Promise<void> | undefined;
     return {
       inner: { ...caller, asker, signal: AbortSignal.any([caller.signal, signal]) },
       revoked: signal,
       begin: () => {
         checkAllowed(caller, action);
-        return this.#audit.begin(asker, route, input);
+        begun = this.#audit.begin(asker, route, input);
+        return begun;
       },
       leave,
-      end: async (end) => {
-        if (ended) return;
-        ended = true;
-        await this.#audit.end(asker, route, input, end);
+      end: (end) => {
+        ended ??= (begun ?? Promise.resolve())
+          .then(ignore, ignore)
+          .then(() => this.#audit.end(asker, route, input, end));
+        return ended;
       },
     };
   }
@@ -202,11 +213,13 @@ interface Passage {
   readonly revoked: AbortSignal;
   /** Throws when it is not allowed; else it is in the audit, and may be carried out. */
   begin(): Promise<void>;
-  /** For the audit, how it went; only the first end counts. */
+  /** For the audit, how it went; only the first end counts. Never rejects. */
   end(end: CallEnd): Promise<void>;
   /** Must be called when the call has ended. */
   leave(): void;
 }
+
+const ignore = () => undefined;
 
 const GATED: readonly GatedName[] = ROUTE_NAMES.filter(isGated);
 

@@ -195,9 +195,7 @@ export class Network {
   }
 
   async #organisationOf(projectId: ProjectId) {
-    const { tenants } = this.#ports.records;
-    const id = await tenants.organisationOf(projectId);
-    const organisation = id === null ? null : await tenants.findOrganisation(id);
+    const organisation = await this.#ports.records.tenants.findOrganisationOf(projectId);
     if (organisation === null) throw new AppError('not_found', 'There is no such organisation.');
     return { id: organisation.id, constraints: organisation.network };
   }

@@ -52,6 +52,15 @@ export interface RecordedApiKey {
   readonly revokedAt: Date | null;
 }
 
+/** A key that works, and what each call by it needs to know of its organisation. */
+export interface KeyHolder {
+  readonly key: RecordedApiKey;
+  /** Whether the organisation runs the installation. */
+  readonly operator: boolean;
+  /** The project that was made with the organisation, or the oldest that is left. */
+  readonly firstProject: ProjectId | null;
+}
+
 export interface TenantRecords {
   /** With its first project and its first key, all or none. Throws `name_taken`. */
   addOrganisation(organisation: RecordedOrganisation, project: RecordedProject, key: RecordedApiKey): Promise<void>;
@@ -82,22 +91,21 @@ export interface TenantRecords {
   projectsToPurge(): Promise<readonly ProjectId[]>;
   findProject(organisationId: OrganisationId, id: ProjectId): Promise<RecordedProject | null>;
   /** Whose project it is; null: nobody's. */
+  findOrganisationOf(id: ProjectId): Promise<RecordedOrganisation | null>;
   organisationOf(id: ProjectId): Promise<OrganisationId | null>;
   findProjectByName(organisationId: OrganisationId, name: string): Promise<RecordedProject | null>;
   /** Null: there is none. */
   updateProject(id: ProjectId, changes: ProjectChanges): Promise<RecordedProject | null>;
   /** Of the projects that have any, or of only one. */
   snapshotPolicies(only?: ProjectId): Promise<ReadonlyMap<ProjectId, PolicyChoice>>;
-  /** The one that was made with the organisation. */
-  firstProject(organisationId: OrganisationId): Promise<RecordedProject | null>;
   /** Newest first; all, or only one. */
   listProjects(
     page: PageRequest & { readonly organisationId: OrganisationId; readonly only: ProjectId | null },
   ): Promise<Page<RecordedProject>>;
 
   addApiKey(key: RecordedApiKey): Promise<void>;
-  /** One that is not revoked. */
-  findApiKeyByDigest(sha256: Uint8Array): Promise<RecordedApiKey | null>;
+  /** Null: there is none, or it is revoked. */
+  findKeyHolder(sha256: Uint8Array): Promise<KeyHolder | null>;
   /** Newest first, the revoked ones too. */
   listApiKeys(page: PageRequest & { readonly organisationId: OrganisationId }): Promise<Page<RecordedApiKey>>;
   /** Idempotent: a revoked key keeps its time. */

@@ -197,14 +197,13 @@ export function historySuite(name: string, open: () => Promise<Records>): void {
     it('counts a snapshot from the time that it is named or pinned', async () => {
       const { points } = await sandboxWith({ pinned: false }, { pinned: false });
       const [one, two] = points as [RecordedSnapshot, RecordedSnapshot];
-      const organisationId = sure(await records.tenants.firstProject(DEFAULT_ORGANISATION)).organisationId;
-      await records.tenants.setLimits(organisationId, { ...NO_LIMITS, snapshots: 1 });
+      await records.tenants.setLimits(DEFAULT_ORGANISATION, { ...NO_LIMITS, snapshots: 1 });
       expect(await records.updateSnapshot(one.id, { pinned: true })).toMatchObject({ pinned: true });
       const refused = { code: 'limit_reached' };
       await expect(records.updateSnapshot(two.id, { name: 'two' })).rejects.toMatchObject(refused);
       expect(await records.findSnapshot(two.id)).toEqual(two);
       expect(await records.updateSnapshot(one.id, { name: 'one', pinned: false })).toMatchObject({ name: 'one' });
-      await records.tenants.setLimits(organisationId, NO_LIMITS);
+      await records.tenants.setLimits(DEFAULT_ORGANISATION, NO_LIMITS);
     });
   });
 }

@@ -160,6 +160,12 @@ export class MemoryTenants implements TenantRecords {
     return this.#projects.get(id)?.organisationId ?? null;
   }
 
+  async findOrganisationOf(id: ProjectId) {
+    await this.#turn();
+    const project = this.#projects.get(id);
+    return project === undefined ? null : (this.#organisations.get(project.organisationId) ?? null);
+  }
+
   async updateProject(id: ProjectId, changes: ProjectChanges) {
     await this.#turn();
     const now = this.#projects.get(id);
@@ -182,11 +188,6 @@ export class MemoryTenants implements TenantRecords {
     return this.#projectsOf(organisationId).find((one) => one.name === name) ?? null;
   }
 
-  async firstProject(organisationId: OrganisationId) {
-    await this.#turn();
-    return this.#projectsOf(organisationId)[0] ?? null;
-  }
-
   async listProjects(page: PageRequest & { organisationId: OrganisationId; only: ProjectId | null }) {
     await this.#turn();
     const reached = this.#projectsOf(page.organisationId).filter((one) => page.only === null || one.id === page.only);
@@ -198,10 +199,12 @@ export class MemoryTenants implements TenantRecords {
     this.#keys.set(key.id, key);
   }
 
-  async findApiKeyByDigest(sha256: Uint8Array) {
+  async findKeyHolder(sha256: Uint8Array) {
     await this.#turn();
-    const found = [...this.#keys.values()].find((key) => Buffer.from(key.sha256).equals(sha256));
-    return found === undefined || found.revokedAt !== null ? null : found;
+    const key = [...this.#keys.values()].find((one) => Buffer.from(one.sha256).equals(sha256));
+    if (key === undefined || key.revokedAt !== null) return null;
+    const { operator = false } = this.#organisations.get(key.organisationId) ?? {};
+    return { key, operator, firstProject: this.#projectsOf(key.organisationId)[0]?.id ?? null };
   }
 
   async listApiKeys(page: PageRequest & { organisationId: OrganisationId }) {

@@ -57,15 +57,16 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
     it('begin with the organisation that runs the installation, its project, and no key', async () => {
       expect(await tenants.findOrganisation(DEFAULT_ORGANISATION)).toMatchObject({ name: 'default', operator: true });
       expect((await tenants.listOrganisations(FIRST)).items).toHaveLength(1);
-      expect(await tenants.firstProject(DEFAULT_ORGANISATION)).toMatchObject({ id: DEFAULT_PROJECT, name: 'default' });
+      expect(await tenants.findProject(DEFAULT_ORGANISATION, DEFAULT_PROJECT)).toMatchObject({ name: 'default' });
+      expect(await tenants.findOrganisationOf(DEFAULT_PROJECT)).toMatchObject({ id: DEFAULT_ORGANISATION });
       expect(await tenants.hasApiKeys()).toBe(false);
     });
 
     it('record an organisation with its first project and key, or none of them', async () => {
       const { organisation, project, key } = await newOrganisation('acme');
       expect(await tenants.findOrganisation(organisation.id)).toEqual(organisation);
-      expect(await tenants.firstProject(organisation.id)).toEqual(project);
-      expect(await tenants.findApiKeyByDigest(key.sha256)).toMatchObject({ id: key.id, roles: ['admin'] });
+      expect(await tenants.findOrganisationOf(project.id)).toEqual(organisation);
+      expect(await tenants.findKeyHolder(key.sha256)).toEqual({ key, operator: false, firstProject: project.id });
       await expect(newOrganisation('acme')).rejects.toMatchObject({
         code: 'name_taken',
         facts: { name: expect.any(String) },
@@ -77,11 +78,12 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
     });
 
     it('find a project in its own organisation only', async () => {
-      const { organisation, project } = await newOrganisation('acme');
+      const { organisation, project, key } = await newOrganisation('acme');
       expect(await tenants.findProject(organisation.id, project.id)).toEqual(project);
       expect(await tenants.findProject(DEFAULT_ORGANISATION, project.id)).toBeNull();
       expect(await tenants.organisationOf(project.id)).toBe(organisation.id);
       expect(await tenants.organisationOf(newId('project', chance))).toBeNull();
+      expect(await tenants.findOrganisationOf(newId('project', chance))).toBeNull();
       const second = { ...project, id: newId('project', chance), name: 'second' };
       await tenants.addProject(second);
       await expect(tenants.addProject({ ...second, id: newId('project', chance) })).rejects.toMatchObject({
@@ -89,7 +91,7 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
       });
       expect(await tenants.findProjectByName(organisation.id, 'second')).toEqual(second);
       expect(await tenants.findProjectByName(DEFAULT_ORGANISATION, 'second')).toBeNull();
-      expect(await tenants.firstProject(organisation.id)).toEqual(project);
+      expect(await tenants.findKeyHolder(key.sha256)).toMatchObject({ firstProject: project.id });
       const listed = async (only: typeof project.id | null) =>
         (await tenants.listProjects({ ...FIRST, organisationId: organisation.id, only })).items.map(({ id }) => id);
       expect(new Set(await listed(null))).toEqual(new Set([project.id, second.id]));
@@ -123,8 +125,8 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
       expect(await remove(second.id)).toBe('absent');
       expect(await tenants.updateProject(second.id, { name: 'new' })).toBeNull();
       expect(await tenants.findProject(organisationId, second.id)).toBeNull();
-      expect(await tenants.findApiKeyByDigest(narrow.sha256)).toBeNull();
-      expect(await tenants.findApiKeyByDigest(key.sha256)).not.toBeNull();
+      expect(await tenants.findKeyHolder(narrow.sha256)).toBeNull();
+      expect(await tenants.findKeyHolder(key.sha256)).not.toBeNull();
       expect(await remove(project.id)).toBe('last');
       const again = { ...second, id: newId('project', chance) };
       await tenants.addProject(again);
@@ -145,11 +147,12 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
     it('never find a revoked key again, and keep its first time', async () => {
       const key = newKey({ roles: ['viewer'] });
       await tenants.addApiKey(key);
+      expect(await tenants.findKeyHolder(key.sha256)).toEqual({ key, operator: true, firstProject: DEFAULT_PROJECT });
       const at = tick();
       expect(await tenants.revokedAmong([key.id])).toEqual([]);
       expect(await tenants.revokeApiKey(DEFAULT_ORGANISATION, key.id, at)).toBe('revoked');
       expect(await tenants.revokeApiKey(DEFAULT_ORGANISATION, key.id, tick())).toBe('revoked');
-      expect(await tenants.findApiKeyByDigest(key.sha256)).toBeNull();
+      expect(await tenants.findKeyHolder(key.sha256)).toBeNull();
       expect(await tenants.revokedAmong([key.id, newId('apiKey', chance)])).toEqual([key.id]);
       const { items } = await tenants.listApiKeys({ ...FIRST, organisationId: DEFAULT_ORGANISATION });
       expect(items).toMatchObject([{ id: key.id, revokedAt: at }]);
@@ -159,7 +162,7 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
     it('revoke no key of another organisation', async () => {
       const { key, organisation } = await newOrganisation('acme');
       expect(await tenants.revokeApiKey(DEFAULT_ORGANISATION, key.id, tick())).toBe('absent');
-      expect(await tenants.findApiKeyByDigest(key.sha256)).not.toBeNull();
+      expect(await tenants.findKeyHolder(key.sha256)).not.toBeNull();
       expect(await tenants.revokeApiKey(organisation.id, newId('apiKey', chance), tick())).toBe('absent');
     });
 

@@ -51,9 +51,7 @@ describe('keys', () => {
     }
     const { keys } = await world.control.listKeys(world.caller(), { limit: 10 });
     expect(keys).toMatchObject([{ id, prefix: secretKey.slice(0, 10), roles: ['admin'] }]);
-    expect(JSON.stringify([keys, await records.tenants.findApiKeyByDigest(new Uint8Array(32))])).not.toContain(
-      secretKey,
-    );
+    expect(JSON.stringify([keys, await records.tenants.findKeyHolder(new Uint8Array(32))])).not.toContain(secretKey);
   });
 
   it('choose the project: their only one, the named one, or the first', async () => {

@@ -267,6 +267,7 @@ class PostgresRecords implements Records {
       }
       if (voidsApprovals(before, row)) await voidApprovals(tx, end.sandboxId, end.at);
       await doomSnapshots(tx, end.doomed, end);
+      if (end.dropped.length === 0 && end.doomed.length === 0) return sandboxOf(row);
       // Read again: what was dropped may have been its head.
       return sandboxOf(await tx.selectFrom('sandboxes').selectAll().where('id', '=', row.id).executeTakeFirstOrThrow());
     });
@@ -610,8 +611,11 @@ function hasStatus(eb: ExpressionBuilder<Tables, 'sandboxes'>, status: SandboxSt
 /** Whether it was being taken. */
 async function upsertSnapshot(tx: Transaction<Tables>, snapshot: RecordedSnapshot): Promise<boolean> {
   const { id, ...changes } = rowOfSnapshot(snapshot);
-  const before = await tx.selectFrom('snapshots').select('state').where('id', '=', id).executeTakeFirst();
-  const insert = tx.insertInto('snapshots').values({ id, ...changes });
-  await insert.onConflict((conflict) => conflict.column('id').doUpdateSet(changes)).execute();
-  return before?.state === 'taking';
+  const upsert = tx
+    .insertInto('snapshots')
+    .values({ id, ...changes })
+    .onConflict((conflict) => conflict.column('id').doUpdateSet(changes));
+  // A query within a statement sees the rows as they were before it.
+  const before = sql<string | null>`(select state from snapshots where id = ${id})`.as('before');
+  return (await upsert.returning(before).executeTakeFirst())?.before === 'taking';
 }

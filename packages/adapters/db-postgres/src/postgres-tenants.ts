@@ -1,6 +1,7 @@
 /** Organisations, projects and API keys in PostgreSQL. */
 import {
   eventOfRevocation,
+  type KeyHolder,
   type Page,
   type PageRequest,
   type ProjectChanges,
@@ -141,12 +142,20 @@ export class PostgresTenants implements TenantRecords {
     });
   }
 
-  findProjectByName(organisationId: OrganisationId, name: string): Promise<RecordedProject | null> {
-    return this.#project(organisationId, (query) => query.where('name', '=', name));
+  findOrganisationOf(id: ProjectId): Promise<RecordedOrganisation | null> {
+    return translated(async () => {
+      const row = await this.#db
+        .selectFrom('organisations')
+        .innerJoin('projects', 'projects.organisation_id', 'organisations.id')
+        .selectAll('organisations')
+        .where('projects.id', '=', id)
+        .executeTakeFirst();
+      return row === undefined ? null : organisationOf(row);
+    });
   }
 
-  firstProject(organisationId: OrganisationId): Promise<RecordedProject | null> {
-    return this.#project(organisationId, (query) => query.orderBy('ordinal').limit(1));
+  findProjectByName(organisationId: OrganisationId, name: string): Promise<RecordedProject | null> {
+    return this.#project(organisationId, (query) => query.where('name', '=', name));
   }
 
   listProjects(
@@ -190,11 +199,27 @@ export class PostgresTenants implements TenantRecords {
     });
   }
 
-  findApiKeyByDigest(sha256: Uint8Array): Promise<RecordedApiKey | null> {
+  findKeyHolder(sha256: Uint8Array): Promise<KeyHolder | null> {
     return translated(async () => {
-      const live = this.#db.selectFrom('api_keys').selectAll().where('revoked_at', 'is', null);
-      const row = await live.where('sha256', '=', Buffer.from(sha256)).executeTakeFirst();
-      return row === undefined ? null : apiKeyOf(row);
+      const row = await this.#db
+        .selectFrom('api_keys')
+        .innerJoin('organisations', 'organisations.id', 'api_keys.organisation_id')
+        .selectAll('api_keys')
+        .select('organisations.operator')
+        .select(({ selectFrom }) =>
+          selectFrom('projects')
+            .select('projects.id')
+            .whereRef('projects.organisation_id', '=', 'api_keys.organisation_id')
+            .where('projects.deleted_at', 'is', null)
+            .orderBy('projects.ordinal')
+            .limit(1)
+            .as('first_project'),
+        )
+        .where('api_keys.sha256', '=', Buffer.from(sha256))
+        .where('api_keys.revoked_at', 'is', null)
+        .executeTakeFirst();
+      if (row === undefined) return null;
+      return { key: apiKeyOf(row), operator: row.operator, firstProject: row.first_project as ProjectId | null };
     });
   }
 
