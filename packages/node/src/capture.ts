@@ -160,7 +160,7 @@ async function flush(life: Life, plan: PointPlan & { readonly ending?: boolean }
   const { clock, tracer, check, ending = false } = plan;
   const startedAt = clock.monotonicMs();
   // Beside it, and told for information: that it cannot be measured stops no point.
-  const measured = life.vault.changed(life.lifeId).catch(() => null);
+  const measured = tracer.span({ name: 'count changes' }, () => life.vault.changed(life.lifeId)).catch(() => null);
   await tracer.span({ name: 'flush' }, () => life.vault.flush(life.lifeId, { ending }));
   // What was written meanwhile; after a short flush that is so little that it can be left to the capture.
   if (!ending && clock.monotonicMs() - startedAt > SHORT_FLUSH_MS) {
