@@ -5,6 +5,10 @@
  * leaves a mark first and then looks for those of collections; a collection leaves its mark first and then looks for all others. Whichever
  * came second sees the other. A use waits, with its mark up, and the collection gives way to it; of two collections at least one goes.
  *
+ * Where uses follow each other without end, a collection would never have its turn. So one that has been put off for long *insists*: it
+ * leaves a mark of its turn, and who comes then waits without a mark. Once those who came before have ended, it has the space to
+ * itself. All of that is bounded, so that it does not hold up for long who waits; and it is no more than politeness: whoever does not wait is given way to.
+ *
  * A process that died leaves its mark. So each holds for a time only, after which its owner has given up or said again that it is there;
  * twice that, and it is removed by whoever meets it. Each has a name of its own, so that nobody removes one that was made meanwhile.
  * Whoever was away for so long without knowing it, on a machine that slept, finds its own mark gone before it makes an archive of
@@ -14,11 +18,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type Archive, type ArchiveKey, type Chance, type Clock, type ProjectId } from '@space/core';
 import { z } from 'zod';
 
-const MAX_HELD_MS = { use: 12 * 60 * 60_000, collect: 2 * 60_000 };
+const MAX_HELD_MS = { use: 12 * 60 * 60_000, collect: 2 * 60_000, turn: 3 * 60_000 };
 type Kind = keyof typeof MAX_HELD_MS;
 
 /** How long a use waits: a collection that died holds it up for less. */
 const MAX_WAIT_MS = 10 * 60_000;
+/** How much of its turn a collection waits for those who came before. */
+const TURN_WAIT_MS = 60_000;
 const LOOK_MS = 500;
 const BEAT_MS = 2_000;
 const MAX_MARK_BYTES = 1000;
@@ -30,7 +36,9 @@ export interface MarkPlan {
   readonly chance: Chance;
   readonly signal?: AbortSignal;
   readonly maxWaitMs?: number;
-  /** Between two looks of a use that waits. */
+  /** Of a collection: see above. */
+  readonly insists?: boolean;
+  /** Between two looks of whoever waits. */
   readonly lookMs?: number;
   /** How often a collection looks for uses, and says that it is there. */
   readonly beatMs?: number;
@@ -56,13 +64,15 @@ export async function beginUse(plan: MarkPlan): Promise<Held> {
   const key = keyOf(plan, 'use');
   const since = clock.monotonicMs();
   const tooLong = AbortSignal.timeout(MAX_HELD_MS.use);
+  const hasWaited = () => clock.monotonicMs() - since >= (plan.maxWaitMs ?? MAX_WAIT_MS);
+  while (!hasWaited() && !(await isFree(plan, ['turn'], null))) await look(plan);
   await putMark(plan, key);
   try {
     while (!(await isFree(plan, ['collect'], key))) {
-      if (clock.monotonicMs() - since >= (plan.maxWaitMs ?? MAX_WAIT_MS)) {
+      if (hasWaited()) {
         throw new AppError('archive_unavailable', 'Archives of the project are being collected; that does not end.');
       }
-      await sleep(plan.lookMs ?? LOOK_MS, undefined, signal === undefined ? {} : { signal });
+      await look(plan);
     }
   } catch (thrown) {
     await removeMark(plan, key);
@@ -80,7 +90,37 @@ export async function beginUse(plan: MarkPlan): Promise<Held> {
 }
 
 /** Null: another collection or a use is under way. */
-export async function beginCollection(plan: MarkPlan): Promise<Collection | null> {
+export function beginCollection(plan: MarkPlan): Promise<Collection | null> {
+  return plan.insists === true ? takeTurn(plan) : beginIfFree(plan);
+}
+
+async function takeTurn(plan: MarkPlan): Promise<Collection | null> {
+  const { clock } = plan;
+  const key = keyOf(plan, 'turn');
+  const since = clock.monotonicMs();
+  const lasts = (limitMs: number) => clock.monotonicMs() - since < limitMs;
+  await putMark(plan, key);
+  try {
+    while (lasts(plan.maxWaitMs ?? TURN_WAIT_MS) && !(await isFree(plan, ['use', 'collect'], null))) await look(plan);
+    const collection = await beginIfFree(plan);
+    if (collection !== null) {
+      return {
+        goesOn: async () => lasts(MAX_HELD_MS.turn) && (await collection.goesOn()),
+        async [Symbol.asyncDispose]() {
+          await collection[Symbol.asyncDispose]();
+          await removeMark(plan, key);
+        },
+      };
+    }
+  } catch (thrown) {
+    await removeMark(plan, key);
+    throw thrown;
+  }
+  await removeMark(plan, key);
+  return null;
+}
+
+async function beginIfFree(plan: MarkPlan): Promise<Collection | null> {
   const { clock } = plan;
   // Nobody is made to wait for what would give way at once.
   if (!(await isFree(plan, ['use', 'collect'], null))) return null;
@@ -116,6 +156,10 @@ type MarkKey = Extract<ArchiveKey, { readonly kind: 'mark' }>;
 
 function keyOf({ space, chance }: MarkPlan, kind: Kind): MarkKey {
   return { kind: 'mark', space, name: `${kind}-${Buffer.from(chance.bytes(16)).toString('hex')}` };
+}
+
+async function look({ lookMs = LOOK_MS, signal }: MarkPlan): Promise<void> {
+  await sleep(lookMs, undefined, signal === undefined ? {} : { signal });
 }
 
 function putMark({ archive, clock, signal }: MarkPlan, key: MarkKey): Promise<void> {

@@ -93,6 +93,46 @@ describe('a collection', () => {
     expect([...world.archive.objects.keys()]).toEqual([]);
   });
 
+  it('beside uses that never end gives way to all of them, until it insists: then those who come wait for it, and go on', async () => {
+    await using world = await makeWorld();
+    const { one, two } = await twoArchives(world);
+    for (const ref of [one, two]) await removeArchive(world.archive, ref);
+    const stop = new AbortController();
+    const isTurn = () => marksOf(world).some((path) => path.includes('/marks/turn-'));
+    let begun = 0;
+    /** Each ends when the other has begun; or when nobody may begin. */
+    const useOnAndOn = async () => {
+      while (!stop.signal.aborted) {
+        await using _use = await beginUse(planOf(world));
+        const own = ++begun;
+        while (own === begun && !isTurn() && !stop.signal.aborted)
+          await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    const users = [useOnAndOn(), useOnAndOn()];
+    while (begun < 4) await new Promise((resolve) => setImmediate(resolve));
+    for (let times = 0; times < 5; times++) expect(await collectSpace(planOf(world))).toBe(null);
+    expect(chunksOf(world).length).toBeGreaterThan(0);
+    expect(await collectSpace({ ...planOf(world), insists: true })).toMatchObject({ kept: 0, resisted: 0 });
+    expect(chunksOf(world)).toEqual([]);
+    const before = begun;
+    while (begun < before + 4) await new Promise((resolve) => setImmediate(resolve));
+    stop.abort();
+    await Promise.all(users);
+    expect(marksOf(world)).toEqual([]);
+  });
+
+  it('that insists gives up when those who came before do not end, and holds nobody up for longer', async () => {
+    await using world = await makeWorld();
+    await using _long = await beginUse(planOf(world));
+    const insisting = collectSpace({ ...planOf(world), insists: true, maxWaitMs: 50 });
+    while (marksOf(world).length < 2) await new Promise((resolve) => setImmediate(resolve));
+    const late = beginUse(planOf(world));
+    expect(await insisting).toBe(null);
+    await (await late)[Symbol.asyncDispose]();
+    expect(marksOf(world)).toHaveLength(1);
+  });
+
   it('that was broken off anywhere is done by the next', async () => {
     await using world = await makeWorld();
     const { one, two, second } = await twoArchives(world);

@@ -2,6 +2,8 @@
  * Has what archives have left removed from their storage: after one was deleted, and after an export that failed. It is asked for in the
  * records, so that it outlives the process; the work is the node's, and gives way to exports and imports. One at a time.
  *
+ * Where that is always in use, it would wait for ever: so one that was put off for long insists, and those who come wait for it.
+ *
  * What an export sends belongs to nothing until its index is there. So it is asked for before the first piece is sent, whatever may
  * become of export, process and database, and no more once the export has ended well.
  */
@@ -11,6 +13,8 @@ import { Backoff } from './backoff.ts';
 import type { ControlPorts } from './ports.ts';
 
 const LOOKED_AT = 100;
+/** A collection that was put off for so long insists. */
+const PATIENCE_MS = 15 * 60_000;
 
 /** What is under way here in one space: exports, and removals of archives. */
 interface UnderWay {
@@ -31,6 +35,8 @@ export class ArchiveCollector {
   readonly #backoff: Backoff<string>;
   readonly #stop = new AbortController();
   readonly #underWay = new Map<string, UnderWay>();
+  /** Since when each is put off, on a clock that never goes back. */
+  readonly #putOff = new Map<string, number>();
   #working: Promise<void> | null = null;
 
   constructor(ports: ControlPorts) {
@@ -73,8 +79,12 @@ export class ArchiveCollector {
   async round(): Promise<void> {
     if (this.#working !== null || this.#stop.signal.aborted) return;
     const asked = await this.#archives.asked(LOOKED_AT);
-    this.#backoff.retain(new Set(asked.map(keyOf)));
-    const next = asked.find((one) => !this.#underWay.has(keyOf(one)) && this.#backoff.mayTry(keyOf(one)));
+    const keys = new Set(asked.map(keyOf));
+    this.#backoff.retain(keys);
+    for (const key of this.#putOff.keys()) if (!keys.has(key)) this.#putOff.delete(key);
+    const nowMs = this.#ports.clock.monotonicMs();
+    for (const key of keys) if (!this.#putOff.has(key)) this.#putOff.set(key, nowMs);
+    const next = asked.find((one) => this.#mayCollect(keyOf(one)) && this.#backoff.mayTry(keyOf(one)));
     if (next === undefined) return;
     this.#working = this.#collect(next)
       .catch((err: unknown) => {
@@ -88,6 +98,15 @@ export class ArchiveCollector {
       });
   }
 
+  #mayCollect(key: string): boolean {
+    return !this.#underWay.has(key) || this.#insists(key);
+  }
+
+  #insists(key: string): boolean {
+    const nowMs = this.#ports.clock.monotonicMs();
+    return nowMs - (this.#putOff.get(key) ?? nowMs) >= PATIENCE_MS;
+  }
+
   async settled(): Promise<void> {
     await this.#working;
   }
@@ -99,10 +118,14 @@ export class ArchiveCollector {
 
   async #collect(space: ToCollect): Promise<void> {
     const { projectId, location } = space;
-    const collected = await this.#ports.node.collectArchives({ projectId, location }, this.#stop.signal);
+    const insists = this.#insists(keyOf(space));
+    const collected = await this.#ports.node.collectArchives({ projectId, location, insists }, this.#stop.signal);
     if (collected === null) return this.#backoff.failed(keyOf(space));
     this.#ports.logger.info({ projectId, location, ...collected }, 'archives were collected');
     if (collected.resisted > 0) return this.#backoff.failed(keyOf(space));
+    this.#putOff.delete(keyOf(space));
+    // What is under way here may leave more.
+    if (this.#underWay.has(keyOf(space))) return;
     await this.#archives.collected(space);
     this.#backoff.forget(keyOf(space));
   }

@@ -295,6 +295,35 @@ describe('the collection of archives', () => {
     }
   });
 
+  it('of what is always in use insists after a quarter of an hour, and again after the next, however many exports follow', async () => {
+    const world = new World();
+    const { node, records, chance } = world;
+    let nowMs = Date.now();
+    const clock = { now: () => nowMs, monotonicMs: () => nowMs };
+    const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
+    const collector = new ArchiveCollector({ node, records, chance, clock, logger });
+    node.archives.inUse = true;
+    const minutes: number[] = [];
+    // Each begins before the last has ended, which leaves something.
+    let ended = await collector.expect(DEFAULT_PROJECT, 'default');
+    for (let minute = 0; minute < 50; minute++) {
+      const next = await collector.expect(DEFAULT_PROJECT, 'default');
+      await ended(false);
+      ended = next;
+      const before = node.archives.collections;
+      await collector.round();
+      await collector.settled();
+      if (node.archives.collections > before) minutes.push(minute);
+      nowMs += 60_000;
+    }
+    expect(minutes).toEqual([15, 31, 47]);
+    node.archives.inUse = false;
+    await ended(true);
+    await collector.round();
+    await collector.settled();
+    expect(await records.archives.asked(9)).toEqual([]);
+  });
+
   it('is done once for what was asked, again when it was in use or failed, and by the next process', async () => {
     const world = new World();
     let nowMs = Date.now();

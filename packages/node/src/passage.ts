@@ -93,10 +93,10 @@ export function createPassage(state: NodeState, { archives, limits, packer, stop
       const { archive, ref } = placeOf(source);
       await removeArchive(archive, ref, stop);
     },
-    collectArchives: async ({ location, projectId }, signal) => {
+    collectArchives: async ({ location, projectId, insists }, signal) => {
       const { clock, chance } = machinery;
       const archive = archiveAt(archives, location);
-      const plan = { archive, packer, space: projectId, clock, chance, restMs: COLLECT_REST_MS };
+      const plan = { archive, packer, space: projectId, clock, chance, insists, restMs: COLLECT_REST_MS };
       return collectSpace({ ...plan, signal: signalOf({ stop }, signal) });
     },
     importPoints: (order, signal) =>

@@ -41,6 +41,7 @@ export class FakeNodeArchives {
   unfit: string | null = null;
   /** Somebody exports or imports. */
   inUse = false;
+  collections = 0;
   /** Whose bytes were changed. */
   readonly damaged = new Set<string>();
 

@@ -19,6 +19,7 @@ import {
   type CaptureOrder,
   type Changed,
   type CollectedArchives,
+  type CollectOrder,
   DEFAULT_SIZE,
   DEFAULT_VAULT,
   type DestroyOrder,
@@ -471,10 +472,11 @@ export class FakeNode implements NodePort {
     this.archives.remove(archive);
   }
 
-  async collectArchives({ location }: ArchiveSpace): Promise<CollectedArchives | null> {
+  async collectArchives({ location, insists }: CollectOrder): Promise<CollectedArchives | null> {
     await this.faults.at('collectArchives');
     checkLocation(location);
-    if (this.archives.inUse) return null;
+    if (this.archives.inUse && !insists) return null;
+    this.archives.collections += 1;
     return { removed: 0, kept: 0, resisted: 0 };
   }
 

@@ -93,9 +93,9 @@ export interface NodePort extends NodeFiles {
   removeArchive(source: ArchiveSource): Promise<void>;
   /**
    * Removes what no archive of the project names any more, at a pace that others do not feel. Null: it is in use, by an export, an
-   * import or another collection; it is to be given again.
+   * import or another collection; it is to be given again. One that insists has whoever comes now wait for it, for minutes at most.
    */
-  collectArchives(space: ArchiveSpace, signal?: AbortSignal): Promise<CollectedArchives | null>;
+  collectArchives(order: CollectOrder, signal?: AbortSignal): Promise<CollectedArchives | null>;
   /**
    * Takes up a move: brings its points, claims it in the archive for `claimant`, and records the sandbox as paused. Also the move by
    * which it left from here, which is undone thus. Given again it goes on. Throws `move_taken`, and as `importPoints`, with nothing
@@ -224,6 +224,10 @@ export interface ImportOrder extends Order, ArchiveSource {
 export interface ArchiveSpace {
   readonly location: string;
   readonly projectId: ProjectId;
+}
+
+export interface CollectOrder extends ArchiveSpace {
+  readonly insists: boolean;
 }
 
 export interface ArchiveListing {
