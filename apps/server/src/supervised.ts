@@ -7,6 +7,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { CARRIER_OPTIONS } from '@space/link';
 import type { RoleName } from './places.ts';
 import type { FromRole, RoleConfig, ToRole } from './role-messages.ts';
 import type { User } from './users.ts';
@@ -141,9 +142,10 @@ export class Supervised {
     const { descriptors, close } = await openDescriptors();
     const env = environmentOf(name, process.env);
     const traced = config.traces === undefined ? [] : ['traced'];
+    const options = name === 'control' ? [] : CARRIER_OPTIONS;
     const child = spawn(
       'setpriv',
-      ['--no-new-privs', '--', process.execPath, PROGRAM, name, `${user.uid}`, `${user.gid}`, ...traced],
+      ['--no-new-privs', '--', process.execPath, ...options, PROGRAM, name, `${user.uid}`, `${user.gid}`, ...traced],
       {
         // A session of its own, so that the terminal's Ctrl-C is for the supervisor alone.
         detached: true,

@@ -22,6 +22,7 @@ import { mismatch, refused } from './refusal.ts';
 import { screenOfBytes } from './secrets/placeholder-screen.ts';
 import type { Sessions } from './sessions.ts';
 import { type ClientHello, type FirstBytes, sniff } from './sniff.ts';
+import { within } from './until.ts';
 
 /** After so long without a byte it may be that the server is to speak first. */
 const SPEAKS_FIRST_MS = 300;
@@ -29,6 +30,7 @@ const FIRST_BYTES_WITHIN_MS = 30_000;
 /** When nothing can be reached, so that a program that is slow to speak can be told why. */
 const LAST_WORDS_WITHIN_MS = 2_000;
 const HANDSHAKE_WITHIN_MS = 30_000;
+const NOBODY_NEEDS_IT = new AppError('egress_failed', 'The connection of the program is over.');
 
 export interface CarryTools extends ReachTools {
   readonly authorities: Authorities;
@@ -53,10 +55,13 @@ class Carrier {
   readonly #tools: CarryTools;
   /** Dialled while it was not known yet who speaks first. */
   #dialled: Promise<Duplex> | null = null;
+  /** Aborts when nobody needs any more what is being dialled. */
+  readonly #over = new AbortController();
 
   constructor(passage: Passage, tools: CarryTools) {
     this.#passage = passage;
     this.#tools = tools;
+    passage.signal.addEventListener('abort', this.#end, { once: true });
   }
 
   async carry(): Promise<void> {
@@ -76,16 +81,19 @@ class Carrier {
   }
 
   close(): void {
+    this.#passage.signal.removeEventListener('abort', this.#end);
+    this.#end();
     void this.#dialled?.then(
       (socket) => socket.destroy(),
       () => undefined,
     );
   }
 
+  readonly #end = (): void => this.#over.abort(NOBODY_NEEDS_IT);
+
   async #firstBytes(): Promise<FirstBytes> {
     const { guest, signal } = this.#passage;
-    const short = AbortSignal.any([signal, AbortSignal.timeout(SPEAKS_FIRST_MS)]);
-    const soon = await guest.peek(sniff, short);
+    const soon = await within(SPEAKS_FIRST_MS, signal, (limit) => guest.peek(sniff, limit));
     if (soon !== null) return soon;
     let patienceMs = FIRST_BYTES_WITHIN_MS;
     if (!guest.hasSpoken && !guest.hasEnded && this.#passage.judgeOpaque('tcp').allowed) {
@@ -98,8 +106,7 @@ class Carrier {
         patienceMs = LAST_WORDS_WITHIN_MS;
       }
     }
-    const late = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
-    return (await guest.peek(sniff, late)) ?? { kind: 'other' };
+    return (await within(patienceMs, signal, (limit) => guest.peek(sniff, limit))) ?? { kind: 'other' };
   }
 
   /** Dials, and waits for the first byte of either side. Null: the guest spoke, and not enough to tell what. */
@@ -162,42 +169,38 @@ class Carrier {
       this.#dialled = null;
       const { trusted } = this.#tools;
       const sessions = this.#tools.sessions.of(passage.sandboxId, passage.target, offered);
-      return secure(socket, passage.target, { trusted, protocols: offered, sessions, signal: passage.signal });
+      const { signal } = this.#over;
+      const far = passage.bind(await secure(socket, passage.target, { trusted, protocols: offered, sessions, signal }));
+      signal.addEventListener('abort', () => far.destroy(), { once: true });
+      return far;
     };
-    let first: TLSSocket | null;
-    try {
-      first = await connect();
-    } catch (thrown) {
-      return this.#explain(hello, shown, asAppError(thrown));
-    }
-    passage.bind(first);
-    const protocol = first.alpnProtocol === 'h2' ? 'h2' : 'http/1.1';
+    const secured = connect().catch(asAppError);
+    // Whoever takes nothing but HTTP/1.1 gets that, whatever the host takes: so nobody waits for the other there.
+    const isKnown = offered.length === 1 && offered[0] === 'http/1.1';
+    const [far, early] = await Promise.all([secured, isKnown ? this.#accept(shown, hello, 'http/1.1') : null]);
+    if (far instanceof AppError) return this.#explain(hello, shown, far, early);
+    const near = early ?? (await this.#accept(shown, hello, far.alpnProtocol === 'h2' ? 'h2' : 'http/1.1'));
+    let first: TLSSocket | null = far;
     const way: Way = {
       secure: true,
       open: async () => {
-        const ready = first ?? passage.bind(await connect());
+        const ready = first ?? (await connect());
         first = null;
         return ready;
       },
     };
-    const spare = first;
-    try {
-      const near = await this.#accept(shown, hello, protocol);
-      if (near.alpnProtocol === 'h2') return await serveHttp2(near, passage, way);
-      const isHttp = offered.length > 0 || (await speaksHttp(near, spare));
-      if (isHttp) return await this.#tools.http1.serve(near, passage, way);
-      const decision = passage.judgeOpaque('tcp');
-      if (!decision.allowed) throw this.#told(refused(decision));
-      const account = passage.beginOpaque('tcp', decision.rule);
-      await pump({ passage, guest: near, far: spare, screen: screenOfBytes(), account });
-    } finally {
-      spare.destroy();
-    }
+    if (near.alpnProtocol === 'h2') return serveHttp2(near, passage, way);
+    const isHttp = offered.length > 0 || (await speaksHttp(near, far));
+    if (isHttp) return this.#tools.http1.serve(near, passage, way);
+    const decision = passage.judgeOpaque('tcp');
+    if (!decision.allowed) throw this.#told(refused(decision));
+    const account = passage.beginOpaque('tcp', decision.rule);
+    await pump({ passage, guest: near, far, screen: screenOfBytes(), account });
   }
 
   /** Ends the TLS of the guest with a certificate of the organisation's authority. */
   async #accept(shown: string, hello: ClientHello, protocol: string): Promise<TLSSocket> {
-    const { guest, rules, signal } = this.#passage;
+    const { guest, rules } = this.#passage;
     const secureContext = await this.#tools.authorities.contextFor(rules.organisationId, shown);
     // Over a socket of the kernel's, TLS needs no stream of ours for each record.
     const taken = guest.takeSocket();
@@ -207,32 +210,24 @@ class Carrier {
       ...(hello.protocols.includes(protocol) ? { ALPNProtocols: [protocol] } : {}),
     });
     this.#passage.bind(near);
+    near.once('close', this.#end);
     if (taken !== null) {
       near.once('finish', taken.ended);
       // It had ended before TLS began to read it, which is not told of it any more.
       taken.socket.once('end', () => near.destroy());
     }
-    const limits = AbortSignal.any([signal, AbortSignal.timeout(HANDSHAKE_WITHIN_MS)]);
-    await new Promise<void>((resolve, reject) => {
-      near.once('secure', resolve);
-      near.once('close', () => reject(new Error('the guest gave the handshake up')));
-      near.once('error', reject);
-      limits.addEventListener('abort', () => reject(limits.reason), { once: true });
-    }).catch((cause: unknown) => {
-      near.destroy();
-      throw cause;
-    });
+    await handshake(near);
     // A server of TLS says so of its sockets; of one that was made here nobody does, and HTTP/2 would wait for it.
     return Object.assign(near, { secureConnecting: false });
   }
 
   /** Says to a program that speaks HTTP in TLS why nothing leaves. */
-  async #explain(hello: ClientHello, shown: string, failure: AppError): Promise<void> {
+  async #explain(hello: ClientHello, shown: string, failure: AppError, early: TLSSocket | null = null): Promise<void> {
     const offersOnly2 = hello.protocols.includes('h2') && !hello.protocols.includes('http/1.1');
     const way: Way = { secure: true, open: () => Promise.reject(failure) };
     const passage = this.#passage;
     passage.failure = failure;
-    const near = await this.#accept(shown, hello, offersOnly2 ? 'h2' : 'http/1.1');
+    const near = early ?? (await this.#accept(shown, hello, offersOnly2 ? 'h2' : 'http/1.1'));
     await (near.alpnProtocol === 'h2' ? serveHttp2(near, passage, way) : this.#tools.http1.serve(near, passage, way));
   }
 
@@ -255,15 +250,32 @@ class Carrier {
   async #dialOnce(): Promise<Duplex> {
     const decision = this.#passage.judgeTarget();
     if (!decision.allowed) throw refused(decision);
-    const { rules, target, signal } = this.#passage;
+    const { rules, target } = this.#passage;
     const judge = this.#passage.judgeAddresses.bind(this.#passage);
-    return reach({ rules, target, judge, signal }, this.#tools);
+    return reach({ rules, target, judge, signal: this.#over.signal }, this.#tools);
   }
 
   /** Written down, since nobody else does. */
   #told(failure: AppError): AppError {
     this.#passage.recordFailure(failure);
     return failure;
+  }
+}
+
+/** Of the guest's side; the connection is destroyed when it does not come to its end. */
+async function handshake(near: TLSSocket): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const giveUp = (): void => reject(new Error('the guest gave the handshake up'));
+  near.once('secure', resolve).once('error', reject).once('close', giveUp);
+  const late = setTimeout(() => near.destroy(), HANDSHAKE_WITHIN_MS);
+  try {
+    await promise;
+  } catch (cause) {
+    near.destroy();
+    throw cause;
+  } finally {
+    clearTimeout(late);
+    near.off('error', reject).off('close', giveUp);
   }
 }
 

@@ -121,14 +121,13 @@ export function createGateway(options: GatewayOptions): Gateway {
         connection,
         target: { host, port: connection.port },
         guest,
-        signal,
         rules: () => rules.get(connection.sandboxId) ?? null,
         record: (record) => recorder.add(record),
         secrets,
         lookedInto,
         asks,
       });
-      await carryOpen(open, passage, carryTools());
+      await carryOpen(open, { passage, tools: carryTools(), signal });
     },
     close() {
       clearInterval(idle);
@@ -137,11 +136,19 @@ export function createGateway(options: GatewayOptions): Gateway {
   };
 }
 
-async function carryOpen(open: OpenConnections, passage: Passage, tools: CarryTools): Promise<void> {
+interface Carried {
+  readonly passage: Passage;
+  readonly tools: CarryTools;
+  /** Aborts when its life ends. */
+  readonly signal: AbortSignal;
+}
+
+async function carryOpen(open: OpenConnections, { passage, tools, signal }: Carried): Promise<void> {
   const leave = open.add(passage);
-  const onAbort = (): void => void passage.guest.destroy();
-  passage.signal.addEventListener('abort', onAbort, { once: true });
+  const cut = (): void => passage.cut(signal.reason);
+  signal.addEventListener('abort', cut, { once: true });
   try {
+    if (signal.aborted) cut();
     passage.signal.throwIfAborted();
     await carry(passage, tools);
     passage.signal.throwIfAborted();
@@ -153,7 +160,7 @@ async function carryOpen(open: OpenConnections, passage: Passage, tools: CarryTo
     }
     throw new AppError('egress_failed', 'The connection broke off.', { cause: thrown });
   } finally {
-    passage.signal.removeEventListener('abort', onAbort);
+    signal.removeEventListener('abort', cut);
     leave();
   }
 }

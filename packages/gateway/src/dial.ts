@@ -11,6 +11,7 @@ import {
 } from 'node:tls';
 import { AppError, type EgressTarget, isAddress } from '@space/core';
 import type { SessionsOf } from './sessions.ts';
+import { within } from './until.ts';
 
 const CONNECT_WITHIN_MS = 15_000;
 const HANDSHAKE_WITHIN_MS = 15_000;
@@ -41,7 +42,7 @@ export async function dial(
     lookup: (_name, _options, done) => done(null, pinned),
   });
   try {
-    await once(socket, 'connect', { signal: AbortSignal.any([signal, AbortSignal.timeout(CONNECT_WITHIN_MS)]) });
+    await within(CONNECT_WITHIN_MS, signal, (limit) => once(socket, 'connect', { signal: limit }));
     return socket;
   } catch (cause) {
     socket.on('error', () => undefined);
@@ -86,8 +87,7 @@ export async function secure(socket: Socket, { host }: EgressTarget, options: Se
     keep();
   });
   try {
-    const limits = AbortSignal.any([signal, AbortSignal.timeout(HANDSHAKE_WITHIN_MS)]);
-    await once(tls, 'secureConnect', { signal: limits });
+    await within(HANDSHAKE_WITHIN_MS, signal, (limit) => once(tls, 'secureConnect', { signal: limit }));
     keep();
     return tls;
   } catch (cause) {

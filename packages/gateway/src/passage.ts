@@ -45,7 +45,6 @@ export interface PassageOptions {
   readonly connection: EgressConnection;
   readonly target: EgressTarget;
   readonly guest: GuestStream;
-  readonly signal: AbortSignal;
   /** Null: none are loaded. */
   readonly rules: () => LoadedRules | null;
   readonly record: (record: NewRecord) => void;
@@ -122,7 +121,7 @@ export class Passage implements OpenConnection {
     this.connection = options.connection;
     this.target = options.target;
     this.guest = options.guest;
-    this.signal = AbortSignal.any([options.signal, this.#cut.signal]);
+    this.signal = this.#cut.signal;
   }
 
   /** Values, for requests that they are placed in. */

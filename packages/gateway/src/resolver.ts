@@ -3,7 +3,6 @@
  * and those that come back are the ones that are dialled; nothing is looked up a second time.
  */
 import { lookup, Resolver } from 'node:dns/promises';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, classifyAddress, decideAddress, type EgressRules, type EgressTarget, isAddress } from '@space/core';
 import { refused } from './refusal.ts';
 
@@ -73,18 +72,15 @@ export async function resolveTarget(
 }
 
 async function within(answer: Promise<readonly string[]>, host: string): Promise<readonly string[]> {
-  const late = new AbortController();
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Error('no answer in time')), RESOLVE_WITHIN_MS);
   try {
-    const timeout = sleep(RESOLVE_WITHIN_MS, undefined, { signal: late.signal }).then(() => {
-      throw new Error('no answer in time');
-    });
-    timeout.catch(() => undefined);
-    const addresses = await Promise.race([answer, timeout]);
+    const addresses = await Promise.race([answer, late.promise]);
     if (addresses.length === 0) throw new Error('it has no address');
     return addresses;
   } catch (cause) {
     throw new AppError('egress_failed', `The name ${host} could not be resolved.`, { cause });
   } finally {
-    late.abort();
+    clearTimeout(timer);
   }
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { readdir, stat } from 'node:fs/promises';
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { request } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { AllowRule } from '@space/core';
@@ -89,6 +90,53 @@ describe('the host of a connection', () => {
     const port = await world.serveTcp('a.test', (socket) => socket.end('no TLS'));
     await world.allow({ allow: [allow({ host: 'a.test' })] });
     expect(await get(await world.tls('a.test', port), `a.test:${port}`)).toMatchObject({ status: 502 });
+  });
+});
+
+describe('a program that takes HTTP/1.1 and nothing else, whose TLS waits for no host', () => {
+  const protocols = ['http/1.1'];
+
+  it('is answered by the host', async () => {
+    const port = await world.serveHttps('a.test', (_incoming, answer) => answer.end('well'));
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    expect(await get(await world.tls('a.test', port, { protocols }), `a.test:${port}`)).toEqual({
+      status: 200,
+      body: 'well',
+    });
+  });
+
+  it('has its TLS before the host has answered, and is told when that does not prove who it is', async () => {
+    const sockets: Socket[] = [];
+    const port = await world.serveTcp('a.test', (socket) => sockets.push(socket));
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const tls = await world.tls('a.test', port, { protocols });
+    const told = get(tls, `a.test:${port}`);
+    await expect.poll(() => sockets.length).toBe(1);
+    sockets[0]?.end('no TLS');
+    expect(await told).toMatchObject({ status: 502, body: expect.stringContaining('did not prove who it is') });
+    await expect.poll(() => world.records()).toMatchObject([{ host: 'a.test', method: 'GET', outcome: 'failed' }]);
+  });
+
+  it('is told of an address that it may not reach', async () => {
+    world.names.set('evil.example', ['10.0.0.1']);
+    await world.allow({ preset: 'internet' });
+    const told = await get(await world.tls('evil.example', 443, { protocols }), 'evil.example');
+    expect(told).toMatchObject({ status: 403, body: expect.stringContaining('public addresses only') });
+    await expect.poll(() => world.records()).toMatchObject([{ outcome: 'refused', rule: 'public addresses only' }]);
+  });
+
+  it('is cut by new rules while the host has not answered, and leaves no connection to that', async () => {
+    let open = 0;
+    const port = await world.serveTcp('a.test', (socket) => {
+      open++;
+      socket.once('end', () => open--).resume();
+    });
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const tls = await world.tls('a.test', port, { protocols });
+    await expect.poll(() => open).toBe(1);
+    await world.allow({});
+    await once(tls.resume(), 'close');
+    await expect.poll(() => open).toBe(0);
   });
 });
 

@@ -303,9 +303,12 @@ class Exchange {
 
 function connected(socket: Socket): Promise<void> {
   return new Promise((resolve, reject) => {
-    socket.once('connect', resolve);
-    socket.once('error', reject);
-    socket.once('close', () => reject(new Error('the connection was closed')));
+    const closed = (): void => reject(new Error('the connection was closed'));
+    socket.once('error', reject).once('close', closed);
+    socket.once('connect', () => {
+      socket.off('error', reject).off('close', closed);
+      resolve();
+    });
   });
 }
 

@@ -10,6 +10,7 @@
  * - Bodies and output travel as bytes; nothing here looks into them.
  * - Errors arrive as they were thrown (code, detail, facts), with the text of their causes.
  */
+export { CARRIER_OPTIONS } from './carrier-options.ts';
 export { connectEgress, serveEgress } from './egress-link.ts';
 export { connectGateway, serveGateway } from './gateway-link.ts';
 export { NODE_CALLS, type NodeCall } from './node-calls.ts';

@@ -67,10 +67,13 @@ async function listen(server: Server, path: string): Promise<void> {
   });
 }
 
+/** One for all: every line goes at its end, and an error costs more than the rest of that. */
+const CALLER_GONE = new AppError('link_lost', 'The caller is gone.');
+
 async function answer(socket: Socket, served: ServedCalls, tickets: Tickets | null): Promise<void> {
   const line = new Line(socket);
   const gone = new AbortController();
-  line.onGone(() => gone.abort(new AppError('link_lost', 'The caller is gone.')));
+  line.onGone(() => gone.abort(CALLER_GONE));
   let method = '';
   try {
     const head = await readHead(line);

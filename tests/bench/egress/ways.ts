@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { promisify } from 'node:util';
+import { CARRIER_OPTIONS } from '@space/link';
 import { HOST, type Ready } from './processes.ts';
 
 const run = promisify(execFile);
@@ -38,6 +39,8 @@ export async function openWays(): Promise<{ readonly all: readonly Way[]; close(
   const processes: ChildProcess[] = [];
   const begin = async (role: string, ...args: string[]) => {
     const child = fork(join(import.meta.dirname, 'processes.ts'), [role, folder, ...args], {
+      // As the installation starts them.
+      execArgv: role === 'gateway' || role === 'node' ? [...CARRIER_OPTIONS] : [],
       env: { ...process.env, NODE_EXTRA_CA_CERTS: join(folder, 'ca.pem') },
     });
     processes.push(child);
