@@ -20,6 +20,8 @@ import { TINY, type World } from './world.ts';
 const MAX_ATTEMPTS = 25;
 const PAUSE_MS = 400;
 /** Repeating does not help before somebody decides what is to become of the sandbox. */
+/** What is done anew when somebody else took it back before its caller was told. */
+const REPEATABLE: readonly Happening['kind'][] = ['mark', 'leave'];
 /** What may turn out either way. */
 const PASSING: readonly string[] = ['creating', 'deleting', 'arriving', 'moving'];
 const FINAL: readonly ErrorCode[] = ['vm_lost', 'insufficient_memory'];
@@ -275,8 +277,8 @@ export class Client {
     switch (told.kind) {
       case 'ok':
         known.happenings.push({ ...base, text: `${base.text} → ok`, ...told.value });
-        // What a rewind took away again is done anew; that it is in one line twice is looked at apart.
-        if (promised.kind === 'mark' && told.attempts > 1) known.happenings.push({ ...base, maybe: true });
+        // What a rewind took away again, or an undo, is done anew; that it is in one line twice is looked at apart.
+        if (REPEATABLE.includes(promised.kind) && told.attempts > 1) known.happenings.push({ ...base, maybe: true });
         break;
       case 'lost':
         known.happenings.push({ ...base, endedAt: Infinity, maybe: true, text: `${base.text} → no answer` });

@@ -5,9 +5,10 @@
 import { describe, expect, it } from 'vitest';
 import { checkAll } from './checks.ts';
 import { Client, History } from './client.ts';
+import { OneFault, type Place } from './one-fault.ts';
 import { ACTS, type ActName, type Setting, setScene } from './operations.ts';
 import { isPossible } from './schedule.ts';
-import { FAULTS, type Fate, type Fault, labelOf, type StepKind } from './steps.ts';
+import { FAULTS, type Fault } from './steps.ts';
 import { World } from './world.ts';
 
 const IS_FULL = process.env['SPACE_FULL'] === '1';
@@ -36,33 +37,6 @@ const OPERATIONS: readonly (readonly [string, ActName, Setting])[] = [
   ['expiry by delete of a paused sandbox', 'expiry by delete', { standing: 'paused', expiry: 'delete' }],
   ['collection', 'collection', { standing: 'running', collected: true }],
 ];
-
-interface Place {
-  readonly label: string;
-  readonly step: StepKind;
-  readonly nth: number;
-}
-
-/** Strikes once, at one place. */
-class OneFault implements Fate {
-  armed = false;
-  readonly #at: (Place & { readonly fault: Fault }) | null;
-  #seen = 0;
-
-  constructor(at: (Place & { readonly fault: Fault }) | null) {
-    this.#at = at;
-  }
-
-  delayMs(): number {
-    return 1;
-  }
-
-  faultAt(step: StepKind): Fault | null {
-    if (!this.armed || this.#at === null || labelOf(step) !== this.#at.label) return null;
-    this.#seen += 1;
-    return this.#seen === this.#at.nth ? this.#at.fault : null;
-  }
-}
 
 interface Cell {
   readonly act: ActName | 'nothing' | 'create first';

@@ -16,6 +16,7 @@ import type { World } from './world.ts';
 
 const ARCHIVE_REST_MS = 60 * 60_000;
 const LOOK_MS = 60_000;
+const ROUND_MS = 20_000;
 
 /** Of one installation each. */
 export type Pair = readonly [MovingClient, MovingClient];
@@ -39,6 +40,8 @@ function ownedBy(world: World): readonly SandboxId[] {
 
 export async function checkBoth(pair: Pair): Promise<void> {
   for (const { world } of pair) await comeToRest(world);
+  // Whose VMM died while the database was away is found by the next round.
+  await pair[0].world.time.sleep(ROUND_MS);
   for (const { world } of pair) {
     await checkRecords(world);
     checkPoints(world);

@@ -53,6 +53,7 @@ export class Retracer {
         );
       case 'pauseSandbox':
       case 'resumeSandbox':
+      case 'undoMove':
         return this.#moved(operations.at(-1));
       case 'takeSnapshot':
         return this.#taken(operations.findLast(({ kind }) => kind === 'snapshot'));
