@@ -142,6 +142,8 @@ function requestOf(
 }
 
 function checkAuthority(authority: string, { host, port }: EgressTarget, defaultPort: number): void {
+  // Nearly always it is written in the one form that the target has, and to parse that costs most of what a head does.
+  if (!host.includes(':') && authority === (port === defaultPort ? host : `${host}:${port}`)) return;
   const asked = parseAuthority(authority.trim(), defaultPort);
   if (asked?.host === host && asked.port === port) return;
   const shown = authority.replace(/[^\x21-\x7e]/g, '?').slice(0, 100);
