@@ -10,6 +10,7 @@ import {
   DEFAULT_PAUSE_AFTER_MS,
   DEFAULT_VAULT,
   newId,
+  type ProjectId,
   parseArchiveRef,
   type SnapshotId,
 } from '@space/core';
@@ -118,7 +119,7 @@ export class ArchiveUseCases {
 
   /** What holds a sandbox that was moved and not taken up is all that there is of it. */
   async deleteArchive({ projectId }: GatedCaller, { archive, location }: Input<'deleteArchive'>): Promise<void> {
-    const { node, records } = this.#machinery.ports;
+    const { records } = this.#machinery.ports;
     const ref = parseArchiveRef(archive);
     // Those of another project look like none, and one that is gone is gone.
     if (ref?.space !== projectId) throw new AppError('not_found', `There is no archive ${archive}.`);
@@ -129,9 +130,20 @@ export class ArchiveUseCases {
         facts: { sandboxId: seen.id },
       });
     }
-    const ended = await this.#collector.expect(projectId, location);
+    await this.#remove(projectId, { location, archive });
+  }
+
+  /** What was made in the midst of something else. If it cannot be removed now, it is listed with the others. */
+  async removeUnasked(projectId: ProjectId, source: ArchiveSource): Promise<void> {
+    await this.#remove(projectId, source).catch((err: unknown) =>
+      this.#machinery.ports.logger.warn({ ...source, err }, 'an archive that nobody asked for is left'),
+    );
+  }
+
+  async #remove(projectId: ProjectId, source: ArchiveSource): Promise<void> {
+    const ended = await this.#collector.expect(projectId, source.location);
     try {
-      await node.removeArchive({ location, archive });
+      await this.#machinery.ports.node.removeArchive(source);
     } finally {
       await ended(false);
     }

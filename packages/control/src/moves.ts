@@ -11,6 +11,7 @@ import {
   DEFAULT_VAULT,
   type MoveFacts,
   type ProjectId,
+  type SandboxId,
   type SnapshotId,
 } from '@space/core';
 import type { ArchiveCollector } from './archive-collector.ts';
@@ -55,28 +56,35 @@ export class Moves {
   }
 
   async moveSandbox(caller: GatedCaller, input: Input<'moveSandbox'>): Promise<Exported> {
-    const { driver, effects } = this.#machinery;
     const sandbox = await this.#sandboxes.find(caller, input.id);
     const { id } = sandbox;
-    const { location, timeline } = input;
-    let { base = null } = input;
-    if (sandbox.settled === 'running') {
-      // What takes long, while it runs.
-      const ahead = { id, location, timeline, ...(base === null ? {} : { base }) };
-      base = await this.#archives.exportSandbox(caller, ahead).then(
-        ({ archive }) => archive,
-        async (thrown: unknown) => {
-          // Somebody else's move may have come first: then this one tells of it.
-          if ((await this.#sandboxes.find(caller, id)).settled === 'moved') return base;
-          throw thrown;
-        },
-      );
+    const { location, timeline, base = null } = input;
+    const ahead = sandbox.settled === 'running' ? await this.#exportAhead(caller, { ...input, id }) : null;
+    try {
+      return await this.#leavePaused(caller, id, { location, timeline, base: ahead ?? base });
+    } finally {
+      // Nobody has asked for it, and the archive of the move needs nothing of it.
+      if (ahead !== null) await this.#archives.removeUnasked(sandbox.projectId, { location, archive: ahead });
     }
+  }
+
+  /** What takes long, while it runs. Null: somebody else's move has come first, and is told of. */
+  async #exportAhead(caller: GatedCaller, input: Input<'moveSandbox'>): Promise<string | null> {
+    try {
+      return (await this.#archives.exportSandbox(caller, input)).archive;
+    } catch (thrown) {
+      if ((await this.#sandboxes.find(caller, input.id)).settled === 'moved') return null;
+      throw thrown;
+    }
+  }
+
+  async #leavePaused(caller: GatedCaller, id: SandboxId, leaving: Leaving): Promise<Exported> {
+    const { driver, effects } = this.#machinery;
     for (let pauses = 0; ; pauses++) {
       const { settled } = await this.#sandboxes.find(caller, id);
       if (settled === 'running') await driver.perform(id, 'pause', effects.pause(), caller);
       try {
-        const { result } = await driver.perform(id, 'move', this.#leave({ location, timeline, base }), caller);
+        const { result } = await driver.perform(id, 'move', this.#leave(leaving), caller);
         if (result === undefined) throw new Error('a move ends with its archive');
         return result;
       } catch (thrown) {

@@ -53,6 +53,10 @@ describe('a sandbox that is moved', () => {
     expect((await there.timeline(id)).map((one) => one.id)).toEqual(snapshots.toReversed());
     await there.rewind(id, point.id);
     expect(await there.exec(id, 'read')).toBe('1');
+    // What was brought there while it still ran is nobody's archive.
+    expect((await here.control.listArchives(here.caller(), PLACE)).archives.map((one) => one.archive)).toEqual([
+      archive,
+    ]);
     for (const world of [here, there]) expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
   });
 
