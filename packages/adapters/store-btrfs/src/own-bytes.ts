@@ -9,9 +9,9 @@ import { extentsOf } from './extents.ts';
 export async function ownBytes(path: string): Promise<{ readonly bytes: number; readonly extents: number }> {
   await using file = await open(path, 'r');
   let [bytes, extents] = [0, 0];
-  for await (const { shared, length } of extentsOf(file.fd, path)) {
-    extents += 1;
-    if (!shared) bytes += length;
+  for await (const some of extentsOf(file.fd, path)) {
+    extents += some.length;
+    for (const { shared, length } of some) if (!shared) bytes += length;
   }
   return { bytes, extents };
 }

@@ -71,7 +71,7 @@ async function placesIn(path: string, pieceBytes: number) {
   const extents: Extent[] = [];
   await SLOW_LANE.run(async () => {
     await using file = await open(path, 'r');
-    for await (const extent of extentsOf(file.fd, path)) extents.push(extent);
+    for await (const some of extentsOf(file.fd, path)) extents.push(...some);
   });
   return placesOf(extents, pieceBytes);
 }

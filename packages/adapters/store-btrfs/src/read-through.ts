@@ -42,10 +42,12 @@ export class ReadThrough {
     return this.#lane.run(async () => {
       this.#forgetOld();
       await using file = await open(path, 'r');
-      for await (const extent of extentsOf(file.fd, path)) {
-        if (extent.place !== null && (this.#seen.get(extent.place) ?? 0) >= extent.length) continue;
-        await this.#read(file, path, extent);
-        if (extent.place !== null) this.#seen.set(extent.place, extent.length);
+      for await (const some of extentsOf(file.fd, path)) {
+        for (const extent of some) {
+          if (extent.place !== null && (this.#seen.get(extent.place) ?? 0) >= extent.length) continue;
+          await this.#read(file, path, extent);
+          if (extent.place !== null) this.#seen.set(extent.place, extent.length);
+        }
       }
     });
   }
