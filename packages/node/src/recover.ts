@@ -20,7 +20,8 @@ export async function recoverLives(
     if (vm === null) continue;
     const held = named.get(survivor.lifeId);
     if (held === undefined) {
-      await vm.kill();
+      // One that cannot be ended now is met again at the next start, and holds up nobody.
+      await vm.kill().catch((thrown: unknown) => machinery.onWarning?.(`A stray VM was not ended: ${String(thrown)}`));
       continue;
     }
     lives.push(await takeUp(vm, held, machinery));

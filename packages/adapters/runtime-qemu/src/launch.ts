@@ -123,7 +123,7 @@ export class Launched {
   async #end(): Promise<string> {
     const how = await this.#complaints.ended;
     // A warden that was killed takes the VMM with it, a moment later.
-    if (await isAlive(this.identity)) await this.#helper.endVmm(this.#run).catch(() => undefined);
+    if (await isAlive(this.identity).catch(() => true)) await this.#helper.endVmm(this.#run).catch(() => undefined);
     return how;
   }
 }

@@ -20,7 +20,7 @@ import {
 import type { RootHelper } from '@space/root-helper';
 import { z } from 'zod';
 import { ByteRing, harmlessTail } from './byte-ring.ts';
-import { fetchDeviceState } from './device-state.ts';
+import { endMigration, fetchDeviceState } from './device-state.ts';
 import { connectQmp, type Launched } from './launch.ts';
 import { connectPort } from './port-stream.ts';
 import { isAlive, usageOf } from './process-identity.ts';
@@ -46,7 +46,9 @@ export class QemuVm implements Vm {
   readonly #released = new AbortController();
   readonly #ports = new Map<GuestPort, Duplex>();
   #consoleSocket: Socket | null = null;
-  #qmp: Qmp;
+  /** Null, or closed: it is made anew when it is needed. */
+  #qmp: Qmp | null;
+  #connecting: Promise<Qmp> | null = null;
   /** Why the guest shut itself down, if it said so. */
   #shutdown = '';
   /** As the VMM last told of it by itself. */
@@ -57,13 +59,14 @@ export class QemuVm implements Vm {
   /** The state at the last checkpoint, while the vCPUs have not run since: QEMU saves it only once. */
   #checkpointed: Uint8Array | null = null;
 
-  constructor(record: VmRecord, machine: MachineFacts, qmp: Qmp, helper: RootHelper, launched: Launched | null) {
+  /** Without QMP: one that is taken up, and does not answer now. */
+  constructor(record: VmRecord, machine: MachineFacts, qmp: Qmp | null, helper: RootHelper, launched: Launched | null) {
     this.record = record;
     this.machine = machine;
     this.#folder = new RunFolder(record.runDir);
     this.#helper = helper;
     this.#launched = launched;
-    this.#qmp = this.#attend(qmp);
+    this.#qmp = qmp === null ? null : this.#attend(qmp);
     this.ended = this.#watch();
   }
 
@@ -147,7 +150,7 @@ export class QemuVm implements Vm {
   async release(): Promise<void> {
     this.#released.abort();
     for (const stream of this.#ports.values()) stream.destroy();
-    this.#qmp.close();
+    this.#qmp?.close();
     this.#consoleSocket?.destroy();
     this.#launched?.disown();
   }
@@ -174,13 +177,33 @@ export class QemuVm implements Vm {
   /** Runs commands of QMP, connecting anew where needed; what goes wrong becomes `code`, or `vm_lost` when the VM is dead. */
   async #command<T>(code: ErrorCode, what: string, action: (qmp: Qmp) => Promise<T>): Promise<T> {
     try {
-      if (this.#qmp.closed) {
-        this.#qmp = this.#attend(await connectQmp(this.#folder, RECONNECT_LIMIT_MS));
-      }
-      return await action(this.#qmp);
+      return await action(await this.#connected());
     } catch (cause) {
       throw await this.#failure(code, what, cause);
     }
+  }
+
+  /** QEMU serves one connection at a time: all who find none wait for the same. */
+  async #connected(): Promise<Qmp> {
+    if (this.#qmp !== null && !this.#qmp.closed) return this.#qmp;
+    this.#connecting ??= this.#connectAnew().finally(() => {
+      this.#connecting = null;
+    });
+    return await this.#connecting;
+  }
+
+  async #connectAnew(): Promise<Qmp> {
+    const qmp = await connectQmp(this.#folder, RECONNECT_LIMIT_MS);
+    try {
+      // What a connection that broke had begun.
+      await endMigration(qmp);
+      this.#released.signal.throwIfAborted();
+    } catch (thrown) {
+      qmp.close();
+      throw thrown;
+    }
+    this.#qmp = this.#attend(qmp);
+    return qmp;
   }
 
   async #failure(code: ErrorCode, what: string, cause: unknown): Promise<AppError> {
@@ -194,7 +217,7 @@ export class QemuVm implements Vm {
   async #watch(): Promise<VmEnd> {
     const how = this.#launched ? await this.#launched.exited : await this.#pollForEnd();
     if (how === null || this.#released.signal.aborted) return new Promise<never>(() => {});
-    this.#qmp.close();
+    this.#qmp?.close();
     const remains = await this.#tidy();
     const complaints = this.#launched?.complaints() ?? '';
     const detail = `The VMM ${how}${this.#shutdown}. ${complaints} ${remains}`.trim();
@@ -219,7 +242,8 @@ export class QemuVm implements Vm {
   async #pollForEnd(): Promise<string | null> {
     const { signal } = this.#released;
     while (!signal.aborted) {
-      if (!(await isAlive(this.record))) return 'ended';
+      // That it cannot be looked at now (no descriptor is free, say) is no end.
+      if (!(await isAlive(this.record).catch(() => true))) return 'ended';
       await sleep(POLL_MS, undefined, { signal, ref: false }).catch(() => {});
     }
     return null;

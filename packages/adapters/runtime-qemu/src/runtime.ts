@@ -119,22 +119,19 @@ class OpenRuntime implements QemuRuntime {
       return null;
     }
     const qmp = await this.#reconnect(record);
-    const { status } = await queryStatus(qmp);
-    if (status === 'prelaunch' || status === 'inmigrate') {
-      // Its start was not completed, so nobody was told that it exists.
-      qmp.close();
+    if (qmp === 'never started') {
+      // So nobody was told that it exists.
       await endAndClear(helper, record.lifeId);
       return null;
     }
-    await endMigration(qmp);
     const build = await new RunFolder(record.runDir).readBuild();
     const machine = this.machines.find(({ vmmBuild }) => nameOfBuild({ digest: vmmBuild }) === build);
     if (build !== null && machine === undefined) {
-      qmp.close();
+      qmp?.close();
       throw new AppError('unavailable', `The VMM of ${record.lifeId} is of the build ${build}, which is not there.`);
     }
     const vm = new QemuVm(record, machine ?? this.machine, qmp, helper, null);
-    await vm.openConsole();
+    await vm.openConsole().catch(() => undefined);
     return vm;
   }
 
@@ -212,11 +209,22 @@ class OpenRuntime implements QemuRuntime {
     }
   }
 
-  async #reconnect({ runDir, lifeId }: VmRecord): Promise<Qmp> {
+  /** Null: it does not answer now. That holds up nobody else, and ends nothing: its next use tries again. */
+  async #reconnect({ runDir, lifeId }: VmRecord): Promise<Qmp | 'never started' | null> {
+    let qmp: Qmp | null = null;
     try {
-      return await connectQmp(new RunFolder(runDir), ADOPT_LIMIT_MS);
-    } catch (cause) {
-      throw new AppError('unavailable', `The VMM of ${lifeId} is alive and does not answer.`, { cause });
+      qmp = await connectQmp(new RunFolder(runDir), ADOPT_LIMIT_MS);
+      const { status } = await queryStatus(qmp);
+      if (status === 'prelaunch' || status === 'inmigrate') {
+        qmp.close();
+        return 'never started';
+      }
+      await endMigration(qmp);
+      return qmp;
+    } catch (thrown) {
+      qmp?.close();
+      this.#options.onWarning?.(`The VMM of ${lifeId} is alive and does not answer: ${asAppError(thrown).message}`);
+      return null;
     }
   }
 }

@@ -260,6 +260,25 @@ it('is adopted after the process that started it was killed', async () => {
   expect(await second.survivors()).toEqual([]);
 });
 
+it('is adopted while it does not answer, and serves all who come once it does', { timeout: 120_000 }, async () => {
+  const vm = await world.runtime.restore(await world.copyLife(point.life), point.deviceState);
+  await vm.run();
+  await vm.release();
+  const second = await world.reopen();
+  process.kill(vm.record.pid, 'SIGSTOP');
+  const adopted = await second.adopt(vm.record);
+  if (!adopted) throw new Error('the VM is gone');
+  expect((await failureOf(adopted.stop())).code).toBe('vm_unresponsive');
+  process.kill(vm.record.pid, 'SIGCONT');
+  // Both find no connection, and there is room for one.
+  expect(await Promise.all([adopted.diskWrittenBytes(), adopted.diskWrittenBytes()])).toEqual([
+    expect.any(Number),
+    expect.any(Number),
+  ]);
+  expect(await world.recall(adopted)).toBe('first');
+  await adopted.kill();
+});
+
 it('is not held up, and holds nothing up, by a guest that prints for ever', async () => {
   const vm = await bootWith(floodingGuest('flood \x1b[2J\n'));
   await expect.poll(() => vm.console().length, { timeout: 60_000 }).toBeGreaterThan(60_000);

@@ -23,7 +23,7 @@ export interface Runtime {
   /** The VMs that an earlier process started and did not end, alive or not: what it recorded before starting them. */
   survivors(): Promise<readonly VmRecord[]>;
   /**
-   * Takes over a survivor, in whatever state; null when it is no longer alive (proved by pid and start time), and then
+   * Takes over a survivor, in whatever state, also one that does not answer now; null when it is no longer alive (proved by pid and start time), and then
    * what it left behind is removed.
    */
   adopt(record: VmRecord): Promise<Vm | null>;
