@@ -7,8 +7,8 @@ type ProcessCalls = 'exec' | 'attach' | 'writeInput' | 'resizeTerminal' | 'signa
 type GuestCalls = Pick<NodePort, ProcessCalls> & NodeFiles;
 
 export function guestCalls(lifeOf: (sandboxId: SandboxId) => Life): GuestCalls {
-  async function call<T>(sandboxId: SandboxId, action: (guest: Guest) => Promise<T>): Promise<T> {
-    const life = lifeOf(sandboxId);
+  async function call<T>(of: SandboxId | Life, action: (guest: Guest) => Promise<T>): Promise<T> {
+    const life = typeof of === 'string' ? lifeOf(of) : of;
     try {
       return await action(await life.guest());
     } catch (error) {
@@ -59,8 +59,9 @@ export function guestCalls(lifeOf: (sandboxId: SandboxId) => Life): GuestCalls {
       call(sandboxId, (guest) => guest.signalProcess(processId, signal, target)),
     processes: (sandboxId, options) => call(sandboxId, (guest) => guest.processes(options)),
     async readFile(sandboxId, file, signal) {
-      const { status, body } = await call(sandboxId, (guest) => guest.readFile(file, signal));
-      return { status, body: explained(lifeOf(sandboxId), body) };
+      const life = lifeOf(sandboxId);
+      const { status, body } = await call(life, (guest) => guest.readFile(file, signal));
+      return { status, body: explained(life, body) };
     },
     writeFile: (sandboxId, file, body, signal) => call(sandboxId, (guest) => guest.writeFile(file, body, signal)),
     stat: (sandboxId, file) => call(sandboxId, (guest) => guest.stat(file)),

@@ -164,8 +164,10 @@ async function switchTo(
   try {
     started = await prepared.thaw();
   } catch (error) {
-    await prepared.discard('its user code could not be started');
-    if (oldLife !== undefined) state.lives.set(record.sandboxId, oldLife);
+    await prepared
+      .discard('its user code could not be started')
+      .catch((thrown: unknown) => machinery.onWarning?.(`What could not be started was not ended: ${String(thrown)}`));
+    if (oldLife !== undefined) bringBack(state, record.sandboxId, oldLife);
     if (before === undefined) await ledger.remove(vault, record.sandboxId);
     else await ledger.write(vault, { ...before, epoch: record.epoch });
     throw error;
@@ -175,6 +177,14 @@ async function switchTo(
   if (oldLife !== undefined) await endLife(machinery, oldLife, 'the sandbox was rewound');
   else if (before?.life) await deleteFiles(vault, before.life);
   return started;
+}
+
+/** It may have ended meanwhile. */
+function bringBack({ lives }: NodeState, sandboxId: SandboxId, life: Life): void {
+  lives.set(sandboxId, life);
+  void life.vm.ended.then(() => {
+    if (lives.get(sandboxId) === life) lives.delete(sandboxId);
+  });
 }
 
 function crashedDisk(order: StartOrder, record: SandboxRecord | undefined) {

@@ -347,10 +347,8 @@ export class Pool {
     try {
       await prepared.thaw();
       const guest = await life.guest();
-      for (const command of WARM_UP) {
-        check();
-        await runInTurn(guest, [command], chance);
-      }
+      await runInTurn(guest, WARM_UP, { chance, signal });
+      check();
       await guest.freeze(FREEZE_TIMEOUT_MS);
       await life.vm.stop();
       check();

@@ -173,7 +173,7 @@ export class ReadySnapshots {
     try {
       await prepared.thaw();
       report('warming up', 0.7);
-      await runInTurn(await prepared.life.guest(), WARM_UP, machinery.chance);
+      await runInTurn(await prepared.life.guest(), WARM_UP, machinery);
       report('taking the ready snapshot', 0.9);
       const snapshotId = newId('snapshot', machinery.chance);
       await capture(prepared.life, {

@@ -112,6 +112,17 @@ describe.each(WORLD_KINDS)('a pool of ready sandboxes, memory $memory, by the no
     await expectClean(world);
   });
 
+  it('gives way while a command that warms a member up hangs', async () => {
+    await using world = await pooled(kind, 2 * NEED_MIB);
+    const held = world.faults.holdNext('guest.exec');
+    await world.destroy(await world.create());
+    await held.reached;
+    await world.node.reserveMemory([1, 2].map(() => ({ sandboxId: newId('sandbox', world.chance), memoryMib: 1 })));
+    await full(world, 0);
+    await expectClean(world);
+    held.letGo();
+  });
+
   it('gives back the space of a vault that has none, and the work is done', async () => {
     await using world = await pooled(kind);
     const sandbox = await world.create();

@@ -71,8 +71,8 @@ class FakeGuest implements Guest {
     (await this.#call('thaw')).frozen = false;
   }
 
-  async *exec(command: GuestCommand): AsyncIterable<ProcessEvent> {
-    const state = await this.#call('exec');
+  async *exec(command: GuestCommand, signal?: AbortSignal): AsyncIterable<ProcessEvent> {
+    const state = await unlessAborted(this.#call('exec'), signal);
     if (state.frozen) throw new AppError('command_not_started', 'frozen');
     if (state.ended[command.processId] !== undefined) {
       throw new AppError('name_taken', `There is a process ${command.processId}.`);
@@ -228,6 +228,16 @@ const MARKS = 'marks';
 const MARKS_PATH = '/marks';
 
 /** What `marks` prints of a machine: the list in memory and the one on disk. */
+/** The reason of the signal, once it is aborted, in place of a result that has not come. */
+async function unlessAborted<T>(result: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return await result;
+  const aborted = Promise.withResolvers<never>();
+  const abort = () => aborted.reject(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  if (signal.aborted) abort();
+  return await Promise.race([result, aborted.promise]).finally(() => signal.removeEventListener('abort', abort));
+}
+
 export function marksOf(memory: Uint8Array, disk: Uint8Array): string {
   const state = memory.length === 0 ? emptyMachine() : (JSON.parse(Buffer.from(memory).toString()) as MachineState);
   return marksIn(state, filesOn(disk));
