@@ -24,9 +24,6 @@ export class PostgresAudit implements AuditRecords {
 
   append({ outcome, target, at, ...asker }: NewAuditRecord): Promise<void> {
     return translated(async () => {
-      // A commit that waits for the disk also puts there what was written before it. So what has only begun need not wait:
-      // no call is answered before its end is on the disk, and whatever of the beginning the database was told it keeps.
-      if (outcome === null) return await appendSoon(this.#db, rowOf(asker, { outcome, target, at, operationId: null }));
       await this.#db
         .insertInto('audit')
         .values(rowOf(asker, { outcome, target, at, operationId: null }))
@@ -86,17 +83,6 @@ export async function recordBegun(
         .where('audit.outcome', 'is', null),
     )
     .execute();
-}
-
-/** Without waiting for the disk. */
-async function appendSoon(db: Kysely<Tables>, row: ReturnType<typeof rowOf>): Promise<void> {
-  await sql`
-    with unhurried as (select set_config('synchronous_commit', 'off', true))
-    insert into audit (id, request_id, api_key_id, organisation_id, project_id, action, call, target, at)
-    select ${row.id}, ${row.request_id}, ${row.api_key_id}, ${row.organisation_id}, ${row.project_id}, ${row.action},
-      ${row.call}, ${row.target}, ${row.at}::timestamptz
-    from unhurried
-    on conflict (request_id) do nothing`.execute(db);
 }
 
 function withOperations(db: Kysely<Tables>) {
