@@ -170,11 +170,11 @@ export class Collector {
     const { ports, pins } = this.#machinery;
     const { records, clock } = ports;
     for (;;) {
-      const doomed = await records.history.doomed(BATCH, new Date(clock.now()));
-      // What starts from one now was found before it was doomed: it waits.
-      const free = doomed.filter(({ id }) => !pins.has(id));
+      // What starts from one now, or exports it, was found before it was doomed: it waits, and nobody behind it does.
+      const free = await records.history.doomed(BATCH, new Date(clock.now()), pins.all());
       for (const { id, vault, attempts } of free) {
         if (this.#stop.signal.aborted) return;
+        if (pins.has(id)) continue;
         const startedAtMs = clock.monotonicMs();
         await this.#remove(id, vault, attempts);
         await this.#rest(clock.monotonicMs() - startedAtMs);

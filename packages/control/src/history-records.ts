@@ -40,8 +40,8 @@ export interface HistoryRecords {
   doom(ids: readonly SnapshotId[], at: Date, because?: ErrorCode): Promise<void>;
   /** Dooms a point that no snapshot is recorded of. Idempotent. */
   doomUnknown(vault: VaultName, id: SnapshotId, at: Date): Promise<void>;
-  /** Those to be removed now, in the order in which they were doomed. */
-  doomed(limit: number, now: Date): Promise<readonly DoomedPoint[]>;
+  /** Those to be removed now, in the order in which they were doomed; `except`: none of these. */
+  doomed(limit: number, now: Date, except?: readonly SnapshotId[]): Promise<readonly DoomedPoint[]>;
   removed(id: SnapshotId): Promise<void>;
   /** It could not be removed, and is tried again then. */
   resisted(id: SnapshotId, again: Date): Promise<void>;

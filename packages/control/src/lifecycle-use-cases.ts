@@ -206,7 +206,20 @@ export class LifecycleUseCases {
     ids: readonly SandboxId[],
     inheritSecrets: boolean,
   ): Promise<readonly Born[]> {
-    const birth: Birth = {
+    try {
+      const birth = await this.#copyOf(source, point, inheritSecrets);
+      return await this.#nursery.bear(
+        ids.map(() => birth),
+        caller,
+        { ids },
+      );
+    } finally {
+      this.#pins.unpin(point.id);
+    }
+  }
+
+  async #copyOf(source: RecordedSandbox, point: RecordedSnapshot, inheritSecrets: boolean): Promise<Birth> {
+    return {
       projectId: source.projectId,
       name: null,
       template: point.template,
@@ -223,8 +236,6 @@ export class LifecycleUseCases {
       forkedFrom: { sandboxId: point.sandboxId, snapshotId: point.id },
       arrival: null,
     };
-    const births = ids.map(() => birth);
-    return this.#nursery.bear(births, caller, { ids }).finally(() => this.#pins.unpin(point.id));
   }
 
   /** In the caller's project, by id or name. Throws `not_found`, also for what is deleted or being deleted. */

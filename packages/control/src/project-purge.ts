@@ -5,6 +5,7 @@
 import type { ProjectId } from '@space/core';
 import type { Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSnapshot } from './records.ts';
+import { removePoint } from './remove-point.ts';
 import { mapInParallel } from './turns.ts';
 
 const PARALLEL_DELETES = 4;
@@ -53,13 +54,11 @@ export class ProjectPurge {
     return (await this.#machinery.ports.records.listSnapshots({ projectId, limit: PIECE })).items;
   }
 
-  async #drop({ id, sandboxId, vault }: RecordedSnapshot): Promise<void> {
+  async #drop(snapshot: RecordedSnapshot): Promise<void> {
     const { ports, driver, pins } = this.#machinery;
-    await driver.exclusively(sandboxId, async () => {
+    await driver.exclusively(snapshot.sandboxId, async () => {
       // Sandboxes are being started from it; they go first, in the next round.
-      if (pins.has(id)) return;
-      await ports.node.deletePoint(vault, id);
-      await ports.records.dropSnapshots([id], new Date(ports.clock.now()));
+      if (!pins.has(snapshot.id)) await removePoint(ports, snapshot);
     });
   }
 }

@@ -14,6 +14,7 @@ import { AppError, asAppError, type GatewayPort } from '@space/core';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import { decodeCursor } from './page.ts';
 import type { RecordedSnapshot } from './records.ts';
+import { removePoint } from './remove-point.ts';
 import { findSnapshot } from './scope.ts';
 import { policyFor } from './timeline.ts';
 import { viewSnapshot } from './views.ts';
@@ -76,14 +77,13 @@ export class SnapshotUseCases {
   }
 
   async deleteSnapshot({ projectId }: Caller, input: Input<'deleteSnapshot'>): Promise<void> {
-    const { records, node, clock } = this.#machinery.ports;
+    const { records } = this.#machinery.ports;
     const { sandboxId, id } = await findSnapshot(records, projectId, input.id);
     // In the sandbox's turn, so that no operation that needs the point begins meanwhile.
     await this.#machinery.driver.exclusively(sandboxId, async () => {
       const snapshot = await findSnapshot(records, projectId, id);
       await this.#checkUnused(snapshot);
-      await node.deletePoint(snapshot.vault, id);
-      await records.dropSnapshots([id], new Date(clock.now()));
+      await removePoint(this.#machinery.ports, snapshot);
     });
   }
 

@@ -100,6 +100,10 @@ export class Pins {
   has(id: SnapshotId): boolean {
     return this.#counts.has(id);
   }
+
+  all(): readonly SnapshotId[] {
+    return [...this.#counts.keys()];
+  }
 }
 
 /** Finds a point, pins it, and looks whether it is still there. */

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { AppError, DEFAULT_PROJECT, type SandboxId } from '@space/core';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { collect, eventually, NO_LEFTOVERS, World } from './test-world.ts';
 
 let world: World;
@@ -314,6 +314,7 @@ describe('snapshot', () => {
     const a = await world.snapshot(id);
     const b = await world.snapshot(id);
     await world.control.deleteSnapshot(world.caller(), { id: a.id });
+    expect(world.node.pointIds()).not.toContain(a.id);
     expect((await world.timeline(id)).map((point) => [point.id, point.parent])).toEqual([[b.id, null]]);
     const { head } = await world.pause(id);
     const deletion = world.control.deleteSnapshot(world.caller(), { id: head ?? '' });
@@ -322,7 +323,38 @@ describe('snapshot', () => {
   });
 });
 
+describe('a snapshot that is deleted', () => {
+  it('is gone before its point is: one that resists is nobody’s, and is removed later', async () => {
+    const { id } = await world.create();
+    const a = await world.snapshot(id, 'a');
+    world.node.faults.failNext('deletePoint');
+    await world.control.deleteSnapshot(world.caller(), { id: a.id });
+    expect(await world.timeline(id)).toEqual([]);
+    expect((await world.records.history.doomed(10, new Date())).map((point) => point.id)).toEqual([a.id]);
+  });
+
+  it('is not listed when the process dies in the middle', async () => {
+    const { id } = await world.create();
+    const a = await world.snapshot(id, 'a');
+    const held = world.node.faults.holdNext('deletePoint');
+    void world.control.deleteSnapshot(world.caller(), { id: a.id }).catch(() => undefined);
+    await held.reached;
+    world.newControl();
+    expect(await world.timeline(id)).toEqual([]);
+    held.letGo();
+  });
+});
+
 describe('fork', () => {
+  it('that cannot be begun lets go of the point', async () => {
+    const { id } = await world.create();
+    const point = await world.snapshot(id);
+    vi.spyOn(world.records, 'addSandboxes').mockRejectedValueOnce(new AppError('unavailable', 'no database'));
+    await expect(world.fork(id, 1, point.id)).rejects.toMatchObject({ code: 'unavailable' });
+    await world.control.deleteSnapshot(world.caller(), { id: point.id });
+    expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+  });
+
   it('makes running copies that share nothing, from one instant', async () => {
     const { id } = await world.create({ env: { A: 'x' }, metadata: { m: 'y' } });
     await world.count(id, 3);

@@ -107,6 +107,14 @@ export function historySuite(name: string, open: () => Promise<Records>): void {
       expect(await records.history.doomed(10, again)).toContainEqual({ id: bad.id, vault: DEFAULT_VAULT, attempts: 1 });
     });
 
+    it('passes by those that something holds, however many they are', async () => {
+      const { points } = await sandboxWith({ pinned: false }, { pinned: false }, { pinned: false });
+      const [first, second, third] = points as [RecordedSnapshot, RecordedSnapshot, RecordedSnapshot];
+      await records.history.doom([first.id, second.id, third.id], tick());
+      const free = await records.history.doomed(1, tick(), [first.id, second.id]);
+      expect(free.map(({ id }) => id)).toEqual([third.id]);
+    });
+
     it('dooms what an operation leaves in its end, once', async () => {
       const { sandbox, points } = await sandboxWith({}, { name: 'kept' });
       const begun = sure(await records.beginOperation(beginOf(sandbox, 'delete')));

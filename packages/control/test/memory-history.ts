@@ -66,9 +66,9 @@ export class MemoryHistory implements HistoryRecords {
     if (!this.#doomed.has(id)) this.#doomed.set(id, { id, vault, attempts: 0, notBefore: at });
   }
 
-  async doomed(limit: number, now: Date) {
+  async doomed(limit: number, now: Date, except: readonly SnapshotId[] = []) {
     await this.#whole.turn();
-    const due = [...this.#doomed.values()].filter(({ notBefore }) => notBefore <= now);
+    const due = [...this.#doomed.values()].filter(({ id, notBefore }) => notBefore <= now && !except.includes(id));
     return due.slice(0, limit).map(({ notBefore: _, ...point }) => point);
   }
 

@@ -1,5 +1,6 @@
 import type { Input } from '@space/contract';
 import {
+  AppError,
   DEFAULT_NETWORK_POLICY,
   DEFAULT_ORGANISATION,
   type EgressRecord,
@@ -83,6 +84,30 @@ describe('the rules of a sandbox', () => {
     const changed = await world.control.updateSandbox(world.caller(), { id, network: WITH_HOST as never });
     expect(changed.network).toEqual(WITH_HOST);
     expect(world.gateway.rules.get(id)?.policy).toEqual(WITH_HOST);
+  });
+
+  it('that could not be set at once are set before the call answers, or it fails, to be repeated', async () => {
+    const id = await create();
+    const { gateway } = world;
+    const setRules = gateway.setRules.bind(gateway);
+    let failures = 1;
+    gateway.setRules = async (rules) => {
+      if (failures-- > 0) throw new AppError('unavailable', 'The line broke.');
+      await setRules(rules);
+    };
+    await world.control.updateSandbox(world.caller(), { id, network: WITH_HOST as never });
+    expect(gateway.rules.get(id)?.policy).toEqual(WITH_HOST);
+    failures = 2;
+    const narrower: Input<'updateSandbox'> = { id, network: { preset: 'none', allow: [], ask: [], deny: [] } };
+    await expect(world.control.updateSandbox(world.caller(), narrower)).rejects.toMatchObject({ code: 'unavailable' });
+    await world.control.updateSandbox(world.caller(), narrower);
+    expect(gateway.rules.get(id)?.policy).toEqual(narrower.network);
+  });
+
+  it('go with it', async () => {
+    const id = await create(WITH_HOST);
+    await world.control.deleteSandbox(world.caller(), { id });
+    expect(world.gateway.rules.size).toBe(0);
   });
 
   it('are told to a gateway that takes the place of another', async () => {

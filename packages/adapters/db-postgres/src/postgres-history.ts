@@ -67,10 +67,11 @@ export class PostgresHistory implements HistoryRecords {
     });
   }
 
-  doomed(limit: number, now: Date): Promise<readonly DoomedPoint[]> {
+  doomed(limit: number, now: Date, except: readonly SnapshotId[] = []): Promise<readonly DoomedPoint[]> {
     return translated(async () => {
       const due = this.#db.selectFrom('doomed_points').selectAll().where('not_before', '<=', now);
-      const rows = await due.orderBy('since').orderBy('id').limit(limit).execute();
+      const free = due.where(sql<boolean>`id <> all (${[...except]}::text[])`);
+      const rows = await free.orderBy('since').orderBy('id').limit(limit).execute();
       return rows.map(({ id, vault, attempts }) => ({ id: id as SnapshotId, vault: vault as VaultName, attempts }));
     });
   }
