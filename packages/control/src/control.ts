@@ -61,7 +61,7 @@ import { type SharedPort, Shares } from './shares.ts';
 import { SnapshotUseCases } from './snapshot-use-cases.ts';
 import { TenantUseCases } from './tenant-use-cases.ts';
 import { Pins } from './timeline.ts';
-import { settledWithin } from './turns.ts';
+import { eachInTurn, settledWithin } from './turns.ts';
 import { viewEgress } from './views.ts';
 
 const RECONCILE_EVERY_MS = 15_000;
@@ -157,17 +157,18 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const purge = new ProjectPurge(machinery);
   const tenants = new TenantUseCases(ports, keys, purge);
   const watch = new Watch(ports, reconciler, driver, {
-    async dropOld() {
-      await calls.dropOld();
-      await audit.closeLeft();
-      await chain.dropOld();
-      await events.dropOld();
-      await ports.records.history.dropUnasked(new Date(ports.clock.now() - UNASKED_KEPT_MS));
-      await ports.records.shares.dropExpired(new Date(ports.clock.now()));
-      await purge.round();
-      await network.dropOld();
-      await approvals.dropOld();
-    },
+    dropOld: () =>
+      eachInTurn([
+        () => calls.dropOld(),
+        () => audit.closeLeft(),
+        () => chain.dropOld(),
+        () => events.dropOld(),
+        () => ports.records.history.dropUnasked(new Date(ports.clock.now() - UNASKED_KEPT_MS)),
+        () => ports.records.shares.dropExpired(new Date(ports.clock.now())),
+        () => purge.round(),
+        () => network.dropOld(),
+        () => approvals.dropOld(),
+      ]),
     checkpoint: () => checkpoints.round(),
     scrub: () => scrubber.round(),
     async roll() {
@@ -189,11 +190,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       await approvals.round();
       await notices.round();
     },
-    async lookAtClock() {
-      await setWakes.round();
-      await expiries.round();
-      await scheduleRuns.round();
-    },
+    lookAtClock: () => eachInTurn([() => setWakes.round(), () => expiries.round(), () => scheduleRuns.round()]),
   });
 
   const useCases: InnerUseCases = {
@@ -344,6 +341,8 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   };
 }
 
+const ROUND_FAILED = 'a round of the reconciler failed; the next will try';
+
 interface Duties {
   /** What is old or deleted goes. */
   dropOld(): Promise<void>;
@@ -375,7 +374,6 @@ class Watch {
   readonly #driver: Driver;
   readonly #duties: Duties;
   readonly #busy = new Set<Promise<unknown>>();
-  #timer: NodeJS.Timeout | undefined;
   readonly #repeated: readonly Repeated[];
   #unsubscribe: readonly (() => void)[] = [];
 
@@ -397,6 +395,7 @@ class Watch {
       repeated(ROLL_EVERY_MS, () => duties.roll(), 'a round of points failed'),
       repeated(SCRUB_EVERY_MS, () => duties.scrub(), 'the snapshots could not be checked'),
       repeated(RECONCILE_EVERY_MS, () => duties.dropOld(), 'what is old could not be dropped'),
+      repeated(RECONCILE_EVERY_MS, async () => void (await reconciler.reconcile()), ROUND_FAILED),
     ];
   }
 
@@ -412,18 +411,11 @@ class Watch {
       logger.warn({ err }, 'the node does not answer yet');
       return null;
     });
-    this.#timer = setInterval(() => {
-      // A round that is not over yet is this round.
-      if (this.#busy.size > 0) return;
-      this.#inBackground(this.#reconciler.reconcile());
-    }, RECONCILE_EVERY_MS);
-    this.#timer.unref();
     for (const repeated of this.#repeated) repeated.start();
     return report;
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#timer);
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
     const ended = this.#repeated.map((repeated) => repeated.stop());
     await this.#driver.close(CLOSE_TIMEOUT_MS);
@@ -444,7 +436,7 @@ class Watch {
 
   #inBackground(work: Promise<unknown>): void {
     const watched = work
-      .catch((err: unknown) => this.#ports.logger.error({ err }, 'a round of the reconciler failed; the next will try'))
+      .catch((err: unknown) => this.#ports.logger.error({ err }, ROUND_FAILED))
       .finally(() => this.#busy.delete(watched));
     this.#busy.add(watched);
   }

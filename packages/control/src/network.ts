@@ -37,6 +37,8 @@ export class Network {
   readonly #seen: Seen;
   /** The gateway that knows all rules; null: none does for certain. */
   #loaded: string | null = null;
+  /** How often something could not be set. */
+  #missed = 0;
   #isAway = false;
 
   constructor(ports: NetworkPorts, gateway: GatewayPort) {
@@ -47,13 +49,17 @@ export class Network {
 
   /** The same node, but that the gateway knows the rules of a sandbox before a life of it begins. */
   before(node: NodePort): NodePort {
-    const begins: Pick<NodePort, 'start' | 'rewind'> = {
+    const begins: Pick<NodePort, 'start' | 'rewind' | 'destroy'> = {
       start: async (order) => node.start({ ...order, ...(await this.#prepare(order.sandboxId)) }),
       rewind: async (order) => node.rewind({ ...order, ...(await this.#prepare(order.sandboxId)) }),
+      destroy: async (order) => {
+        await node.destroy(order);
+        await this.#turns.take(order.sandboxId, () => this.#gateway.dropRules(order.sandboxId)).catch(() => undefined);
+      },
     };
     return new Proxy(node, {
       get(target, name) {
-        if (name === 'start' || name === 'rewind') return begins[name];
+        if (name === 'start' || name === 'rewind' || name === 'destroy') return begins[name];
         const value: unknown = Reflect.get(target, name, target);
         return typeof value === 'function' ? value.bind(target) : value;
       },
@@ -65,9 +71,9 @@ export class Network {
     checkWithin(policy, (await this.#organisationOf(projectId)).constraints);
   }
 
-  /** To be called when it was recorded: returns when it is in force, or nothing is. */
+  /** To be called when it was recorded: returns when it is in force, or nothing is. Throws, to be repeated, when what was before may be. */
   async changed(id: SandboxId): Promise<void> {
-    await this.#orLater(() => this.#load(id), 'the rules of a sandbox could not be set');
+    await this.#inForce(() => this.#load(id), 'the rules of a sandbox could not be set');
   }
 
   async constraintsChanged(organisationId: OrganisationId): Promise<void> {
@@ -87,8 +93,10 @@ export class Network {
     try {
       const { instance } = await this.#gateway.health();
       if (instance !== this.#loaded) {
+        const missed = this.#missed;
         await this.#loadAll();
-        this.#loaded = instance;
+        // What could not be set meanwhile may have been passed by.
+        if (missed === this.#missed) this.#loaded = instance;
       }
       await this.#seen.take();
       this.#isAway = false;
@@ -119,7 +127,7 @@ export class Network {
   }
 
   async #reload(organisationId: OrganisationId, which: (sandbox: RecordedSandbox) => boolean, failure: string) {
-    await this.#orLater(async () => {
+    await this.#inForce(async () => {
       const running = (await this.#ports.records.allSandboxes()).filter((one) => holdsVm(one) && which(one));
       await mapInParallel(running, PARALLEL_LOADS, async (sandbox) => {
         const { id } = await this.#organisationOf(sandbox.projectId);
@@ -168,8 +176,24 @@ export class Network {
       await work();
     } catch (err) {
       this.#loaded = null;
+      this.#missed += 1;
       this.#ports.logger.warn({ err }, failure);
     }
+  }
+
+  /** A gateway that is gone lets nothing out. One that answers has what it had: then this is tried once more, and throws. */
+  async #inForce(work: () => Promise<void>, failure: string): Promise<void> {
+    let isSet = false;
+    await this.#orLater(async () => {
+      await work();
+      isSet = true;
+    }, failure);
+    if (isSet) return;
+    const answers = await this.#gateway.health().then(
+      () => true,
+      () => false,
+    );
+    if (answers) await work();
   }
 
   /** As it is recorded when its turn has come, so that of two changes the later one is in force. `beside` is done meanwhile. */

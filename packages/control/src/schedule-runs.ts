@@ -51,14 +51,18 @@ export class ScheduleRuns {
 
   /** What is begun here ends by itself; see `settled`. */
   async round(): Promise<void> {
-    const { records, clock } = this.#machinery.ports;
+    const { records, clock, logger } = this.#machinery.ports;
     const known = await records.schedules.inProgress();
     this.#forget(new Set(known.map(({ run }) => run.id)));
     const unfinished = new Set(known.map(({ schedule }) => schedule.id));
     const begun: RunInProgress[] = [];
     for (const schedule of await records.schedules.due(new Date(clock.now()), MAX_DUE)) {
-      const run = await this.#fire(schedule, unfinished.has(schedule.id));
-      if (run !== null) begun.push({ run, schedule });
+      try {
+        const run = await this.#fire(schedule, unfinished.has(schedule.id));
+        if (run !== null) begun.push({ run, schedule });
+      } catch (err) {
+        logger.warn({ scheduleId: schedule.id, err }, 'a schedule could not be begun');
+      }
     }
     for (const one of [...known, ...begun]) {
       if (!this.#underWay.has(one.run.id) && this.#backoff.mayTry(one.run.id)) this.#attend(one);

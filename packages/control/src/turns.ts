@@ -40,6 +40,13 @@ export class Slots {
   }
 }
 
+/** Does all of it, whatever fails; throws what failed first at the end. */
+export async function eachInTurn(steps: readonly (() => Promise<unknown>)[]): Promise<void> {
+  const failures: unknown[] = [];
+  for (const step of steps) await step().catch((thrown: unknown) => failures.push(thrown));
+  if (failures.length > 0) throw failures[0];
+}
+
 /** Whether the promise settled, in whatever way, within the time. The signal's reason is thrown when it aborts. */
 export async function settledWithin(promise: Promise<unknown>, ms: number, signal?: AbortSignal): Promise<boolean> {
   signal?.throwIfAborted();
