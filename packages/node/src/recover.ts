@@ -20,8 +20,7 @@ export async function recoverLives(
     if (vm === null) continue;
     const held = named.get(survivor.lifeId);
     if (held === undefined) {
-      // One that cannot be ended now is met again at the next start, and holds up nobody.
-      await vm.kill().catch((thrown: unknown) => machinery.onWarning?.(`A stray VM was not ended: ${String(thrown)}`));
+      await endStray(vm, machinery);
       continue;
     }
     lives.push(await takeUp(vm, held, machinery));
@@ -42,6 +41,11 @@ async function takeUp(vm: Vm, held: Held, machinery: LifeMachinery): Promise<Lif
   // tries again and reports it.
   life.guest().catch(() => undefined);
   return life;
+}
+
+/** One that cannot be ended now is met again at the next start, and holds up nobody. */
+async function endStray(vm: Vm, { onWarning }: LifeMachinery): Promise<void> {
+  await vm.kill().catch((thrown: unknown) => onWarning?.(`A stray VM was not ended: ${String(thrown)}`));
 }
 
 async function removeStrays(vaults: readonly Vault[], named: ReadonlySet<string>): Promise<void> {
