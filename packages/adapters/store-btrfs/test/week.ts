@@ -5,6 +5,10 @@
  * - `clustered` rewrites 512 KiB of memory in pieces of 64 KiB before each point, three of four in a working set that wanders,
  *   and appends 64 KiB to its disk: 10,080 points, one a minute for a week.
  * - `random` rewrites 100 pages of 4 KiB anywhere in its memory: 1,000 points. No layout of files is worse.
+ *
+ * Before the first point and after the last the vault is closed and opened again, its points are listed, and each is read, as a node
+ * does when it starts. `TMPDIR=/dev/shm` keeps the loop file in memory, so that no disk is measured. SIGINT ends the points early, and what
+ * follows is measured with those that there are.
  */
 import { createHash, randomBytes, randomFillSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -80,12 +84,27 @@ setInterval(() => {
 
 const options = await makeFolder(VAULT_BYTES);
 const { folder } = options;
-const vault = await openVault(options);
+let vault = await openVault(options);
 const mount = join(folder, 'mnt');
 const uuid = (await readFile('/proc/self/mountinfo', 'utf8')).includes(mount)
   ? JSON.parse(readFileSync(join(mount, 'vault.json'), 'utf8')).id
   : '';
 const used = (group: string) => Number(readFileSync(`/sys/fs/btrfs/${uuid}/allocation/${group}/bytes_used`, 'utf8'));
+/** What a node does with it when it starts. */
+async function restart(): Promise<void> {
+  const [closing, opening, listing, reading]: [number[], number[], number[], number[]] = [[], [], [], []];
+  await timed(closing, () => vault.close());
+  await timed(opening, async () => {
+    vault = await openVault(options);
+  });
+  const found = await timed(listing, () => vault.points());
+  await timed(reading, async () => {
+    for (const id of found) await vault.readPoint(id);
+  });
+  const [close, open, list, read] = [closing, opening, listing, reading].map(([ms = 0]) => ms.toFixed(1));
+  say(`with ${found.length} points: closed in ${close}, opened in ${open}, listed in ${list}, all read in ${read}`);
+}
+
 let syncs: number[] = [];
 const takeSyncs = () => {
   const taken = syncs;
@@ -96,6 +115,7 @@ try {
   await writeFile(join(folder, 'root.img'), randomBytes(64 * MIB));
   await truncate(join(folder, 'root.img'), DISK_BYTES);
   await vault.importImage('root', join(folder, 'root.img'));
+  await restart();
   const lifeId: LifeId = newId('life', chance);
   const source = { kind: 'image', digest: 'root', diskBytes: DISK_BYTES, memoryBytes: MEMORY_BYTES } as const;
   const files = await vault.createLife(lifeId, source);
@@ -104,7 +124,7 @@ try {
   const filling = randomBytes(8 * MIB);
   for (let at = 0; at < MEMORY_BYTES; at += filling.length) await memory.write(filling, 0, filling.length, at);
   await vault.flush(lifeId);
-  const neighbour = new Worker(NEIGHBOUR, { eval: true, workerData: join(mount, 'neighbour') });
+  let neighbour = new Worker(NEIGHBOUR, { eval: true, workerData: join(mount, 'neighbour') });
   neighbour.on('message', (ms: number) => syncs.push(ms));
   await sleep(10_000);
   say(`${kind}, ${count} points, Linux ${(await readFile('/proc/sys/kernel/osrelease', 'utf8')).trim()}; ms`);
@@ -115,7 +135,21 @@ try {
   let flushes: number[] = [];
   let seals: number[] = [];
   const report = Math.max(50, Math.floor(count / 10));
-  for (let n = 0; n < count; n += 1) {
+  const tell = async () => {
+    const looks: number[] = [];
+    const { extents } = await timed(looks, () => vault.changed(lifeId));
+    const load = (await readFile('/proc/loadavg', 'utf8')).split(' ')[0];
+    say(
+      `${points.length} points (load ${load}): flush ${quantiles(flushes)} | seal ${quantiles(seals)}` +
+        ` | look ${looks[0]?.toFixed(0)}, ${extents} extents | fsync ${takeSyncs()} | data ${Math.round(used('data') / MIB)} MiB, metadata ${Math.round(used('metadata') / MIB)} MiB`,
+    );
+    [flushes, seals] = [[], []];
+  };
+  let stopped = false;
+  process.once('SIGINT', () => {
+    stopped = true;
+  });
+  for (let n = 0; n < count && !stopped; n += 1) {
     for (const { at, bytes } of memoryWrites(n)) await memory.write(randomFillSync(piece), 0, bytes, at);
     if (kind === 'clustered') {
       await disk.write(piece, 0, 64 * KIB, 64 * MIB + ((n * 64 * KIB) % (DISK_BYTES / 2)));
@@ -127,16 +161,9 @@ try {
     });
     await timed(seals, () => vault.seal(lifeId, manifestOf(snapshotId), deviceState));
     points.push(snapshotId);
-    if (points.length % report !== 0) continue;
-    const looks: number[] = [];
-    const { extents } = await timed(looks, () => vault.changed(lifeId));
-    const load = (await readFile('/proc/loadavg', 'utf8')).split(' ')[0];
-    say(
-      `${points.length} points (load ${load}): flush ${quantiles(flushes)} | seal ${quantiles(seals)}` +
-        ` | look ${looks[0]?.toFixed(0)}, ${extents} extents | fsync ${takeSyncs()} | data ${Math.round(used('data') / MIB)} MiB, metadata ${Math.round(used('metadata') / MIB)} MiB`,
-    );
-    [flushes, seals] = [[], []];
+    if (points.length % report === 0) await tell();
   }
+  if (points.length % report !== 0) await tell();
 
   const aging: AgingPoint[] = points.map((id, n) => ({
     id,
@@ -148,7 +175,7 @@ try {
   const decisions: number[] = [];
   const ladder = [{ forMs: 7 * 24 * 60 * MINUTE_MS, everyMs: 0 }];
   await timed(decisions, async () => decideRetention(aging, ladder, (count + 100) * MINUTE_MS));
-  say(`retention of ${count} points decided in ${decisions[0]?.toFixed(1)}`);
+  say(`retention of ${points.length} points decided in ${decisions[0]?.toFixed(1)}`);
 
   for (const [name, from] of [
     ['oldest', points[0]],
@@ -162,10 +189,16 @@ try {
     say(`a life from the ${name} point made in ${clones[0]?.toFixed(1)}`);
   }
 
+  await neighbour.terminate();
+  await memory.close();
+  await disk.close();
+  await restart();
+  neighbour = new Worker(NEIGHBOUR, { eval: true, workerData: join(mount, 'neighbour') });
+  neighbour.on('message', (ms: number) => syncs.push(ms));
   takeSyncs();
   const removals: number[] = [];
   const before = used('metadata') + used('data');
-  for (const id of points.slice(0, Math.min(REMOVED, count / 2))) {
+  for (const id of points.slice(0, Math.min(REMOVED, points.length / 2))) {
     await timed(removals, () => vault.deletePoint(id));
     await sleep(REMOVAL_PAUSE_MS);
   }
