@@ -122,7 +122,7 @@ export function createGateway(options: GatewayOptions): Gateway {
         target: { host, port: connection.port },
         guest,
         rules: () => rules.get(connection.sandboxId) ?? null,
-        record: (record) => recorder.add(record),
+        record: (record) => recorder.add(record, rules.get(connection.sandboxId)?.organisationId ?? null),
         secrets,
         lookedInto,
         asks,
