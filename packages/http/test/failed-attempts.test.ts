@@ -19,6 +19,16 @@ test('an address is refused after too many, others are not, and a minute later i
   attempts.check('a', 'key');
 });
 
+test('of IPv6, whoever has a network has one count for all its addresses', () => {
+  const attempts = attemptsAt();
+  for (let i = 0; i < FAILED_ATTEMPTS_PER_MINUTE; i++) attempts.failed(`2001:db8:1:2::${i.toString(16)}`);
+  expect(() => attempts.check('2001:db8:1:2:ffff::1', 'key')).toThrow(
+    expect.objectContaining({ code: 'too_many_attempts' }),
+  );
+  expect(attempts.size.addresses).toBe(1);
+  attempts.check('2001:db8:1:3::1', 'key');
+});
+
 test('a key that worked is not refused, wherever it comes from', () => {
   const attempts = attemptsAt();
   attempts.succeeded('good');
