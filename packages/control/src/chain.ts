@@ -1,7 +1,7 @@
 /** The chains of the audit: what has ended is linked in rounds, what is old goes, and anybody may check and take away the rest. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AuditExportEvent, AuditVerification, Caller, Input } from '@space/contract';
-import { AppError, type OrganisationId } from '@space/core';
+import type { OrganisationId } from '@space/core';
 import {
   beginOf,
   CHAINS,
@@ -13,14 +13,15 @@ import {
 } from './chain-records.ts';
 import type { ControlPorts } from './ports.ts';
 import { retryUnavailable } from './retry.ts';
+import { SharedPlaces } from './shared-places.ts';
 import { stoppable } from './streams.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const PIECE = 1_000;
 const LOOK_EVERY_MS = 500;
 const MAX_FOLLOWERS = 50;
-/** Each reads all there is. */
-const MAX_READERS = 2;
+/** Each reads all there is; an organisation alone has half of them. */
+const MAX_READERS = 4;
 /** Of calls, in one round. */
 const LINKED_AT_ONCE = 500;
 const MAX_TURNS = 20;
@@ -33,8 +34,8 @@ const KEPT: Readonly<Record<ChainName, { readonly ms: number; readonly links: nu
 
 export class Chain {
   readonly #ports: ControlPorts;
-  #followers = 0;
-  #readers = 0;
+  readonly #followers = new SharedPlaces(MAX_FOLLOWERS, 'streams that follow the audit');
+  readonly #readers = new SharedPlaces(MAX_READERS, 'checks of the audit');
 
   constructor(ports: ControlPorts) {
     this.#ports = ports;
@@ -57,10 +58,9 @@ export class Chain {
   }
 
   async verify({ principal, signal }: Caller): Promise<AuditVerification> {
-    if (this.#readers >= MAX_READERS) throw new AppError('unavailable', 'The audit is being checked already.');
-    this.#readers++;
+    const { organisationId } = principal;
+    const leave = this.#readers.enter(organisationId);
     try {
-      const { organisationId } = principal;
       const chains: AuditVerification['chains'] = [];
       for (const state of await this.#states(organisationId)) {
         chains.push(await this.#verifyOne(organisationId, state, signal));
@@ -71,7 +71,7 @@ export class Chain {
         notLinked: await this.#ports.records.chain.unlinkedCalls(organisationId),
       };
     } finally {
-      this.#readers--;
+      leave();
     }
   }
 
@@ -107,12 +107,9 @@ export class Chain {
 
   async *#export(caller: Caller, input: Input<'exportAudit'>): AsyncGenerator<AuditExportEvent, void> {
     const { chain: only, since, last, follow: goesOn } = input;
-    if (goesOn && this.#followers >= MAX_FOLLOWERS) {
-      throw new AppError('unavailable', `${MAX_FOLLOWERS} streams of the audit are followed already.`);
-    }
-    if (goesOn) this.#followers++;
+    const { organisationId } = caller.principal;
+    const leave = goesOn ? this.#followers.enter(organisationId) : null;
     try {
-      const { organisationId } = caller.principal;
       const places = new Map<ChainName, number>();
       for (;;) {
         for (const chain of CHAINS.filter((one) => only === undefined || one === only)) {
@@ -127,7 +124,7 @@ export class Chain {
         await sleep(LOOK_EVERY_MS, undefined, { signal: caller.signal });
       }
     } finally {
-      if (goesOn) this.#followers--;
+      leave?.();
     }
   }
 

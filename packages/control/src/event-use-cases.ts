@@ -1,10 +1,11 @@
 /** The stream of events: read from the outbox in pieces, and looked at again while somebody follows it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Caller, Input, PlatformEvent } from '@space/contract';
-import { AppError, authorise } from '@space/core';
+import { authorise } from '@space/core';
 import type { EventsRequest } from './event-records.ts';
 import type { ControlPorts } from './ports.ts';
 import { retryUnavailable } from './retry.ts';
+import { SharedPlaces } from './shared-places.ts';
 import { stoppable } from './streams.ts';
 import { viewEvent } from './views.ts';
 
@@ -16,7 +17,7 @@ const KEPT_MS = 7 * 24 * 60 * 60 * 1000;
 
 export class EventUseCases {
   readonly #ports: ControlPorts;
-  #followers = 0;
+  readonly #followers = new SharedPlaces(MAX_FOLLOWERS, 'streams that follow events');
 
   constructor(ports: ControlPorts) {
     this.#ports = ports;
@@ -31,10 +32,7 @@ export class EventUseCases {
   }
 
   async *#events(caller: Caller, { after, follow }: Input<'listEvents'>): AsyncGenerator<PlatformEvent, void> {
-    if (follow && this.#followers >= MAX_FOLLOWERS) {
-      throw new AppError('unavailable', `${MAX_FOLLOWERS} streams of events are followed already.`);
-    }
-    if (follow) this.#followers++;
+    const leave = follow ? this.#followers.enter(caller.principal.organisationId) : null;
     try {
       const { events } = this.#ports.records;
       const from = after === 'latest' ? await retryUnavailable(() => events.latest()) : (after ?? null);
@@ -51,7 +49,7 @@ export class EventUseCases {
         await sleep(LOOK_EVERY_MS, undefined, { signal: caller.signal });
       }
     } finally {
-      if (follow) this.#followers--;
+      leave?.();
     }
   }
 }

@@ -1,10 +1,11 @@
 /** The audit is linked, checked and taken away as its chains are. */
 import type { AuditExportEvent, Input } from '@space/contract';
-import { DEFAULT_ORGANISATION, type EgressRecord, type SandboxId } from '@space/core';
+import { DEFAULT_ORGANISATION, type EgressRecord, type OrganisationId, type SandboxId } from '@space/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { beginOf, type ChainLink, type ChainName, follow } from '../src/chain-records.ts';
 import { World } from './test-world.ts';
 
+const OTHER = 'org_0000000000000009' as OrganisationId;
 const SLOWEST_MS = { timeout: 10_000 };
 
 let world: World;
@@ -136,5 +137,33 @@ describe('the audit that is exported', () => {
     expect(await verify()).toMatchObject({
       chains: [{ chain: 'calls' }, { chain: 'egress', last: 3, brokenAt: null }],
     });
+  });
+});
+
+describe('an organisation that takes all it can', () => {
+  it.each(['exportAudit', 'listEvents'] as const)('leaves places for others that follow: %s', async (call) => {
+    const stop = new AbortController();
+    const caller = world.caller(stop.signal);
+    const other = { ...caller, principal: { ...caller.principal, organisationId: OTHER } };
+    const followed: AsyncIterator<unknown>[] = [];
+    const follow = async (by: typeof caller) => {
+      const one = world.control[call](by, { follow: true })[Symbol.asyncIterator]();
+      followed.push(one);
+      return (await one.next()).value;
+    };
+    // Nothing to tell yet of an audit but where it begins.
+    const fill = async () => {
+      for (let count = 0; count < 200; count++) await follow(caller);
+    };
+    try {
+      await expect(fill()).rejects.toMatchObject({ code: 'unavailable' });
+      expect(followed.length).toBeGreaterThan(10);
+      expect(await follow(other)).toBeDefined();
+      await followed[0]?.return?.();
+      expect(await follow(caller)).toBeDefined();
+    } finally {
+      stop.abort();
+      await Promise.all(followed.map((one) => one.return?.()));
+    }
   });
 });
