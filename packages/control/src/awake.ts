@@ -105,7 +105,7 @@ export class Awake {
   }
 }
 
-/** Nothing was done: the node refuses before it acts when nothing runs. */
+/** Nothing was done: the node refuses before it acts when nothing runs. What the guest answers never has that fact. */
 function wasPaused(thrown: unknown): boolean {
-  return thrown instanceof AppError && thrown.code === 'wrong_state';
+  return thrown instanceof AppError && thrown.code === 'wrong_state' && thrown.facts['paused'] === true;
 }

@@ -169,6 +169,21 @@ describe('pause and resume', () => {
     expect(starts() - before).toBe(1);
   });
 
+  it('is woken again when a pause came in between, and asked once when the guest itself is in no state for it', async () => {
+    const { id } = await world.create();
+    const opened = () => world.node.faults.steps.filter((step) => step === 'openPort').length;
+    const connect = () => world.control.connectPort(world.caller(), { id, port: 1 });
+    world.node.faults.failNext(
+      'openPort',
+      new AppError('wrong_state', { detail: 'So says the node.', facts: { paused: true } }),
+    );
+    await expect(connect()).rejects.not.toMatchObject({ code: 'wrong_state' });
+    expect(opened()).toBe(2);
+    world.node.faults.failNext('openPort', new AppError('wrong_state', 'So says the guest.'));
+    await expect(connect()).rejects.toMatchObject({ message: 'So says the guest.' });
+    expect(opened()).toBe(3);
+  });
+
   it('shares the failure of a wake among those who waited for it, and the next try works', async () => {
     const { id } = await world.create();
     await world.pause(id);

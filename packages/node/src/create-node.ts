@@ -229,5 +229,5 @@ function usableLife(state: NodeState, sandboxId: SandboxId): Life {
   const life = state.lives.get(sandboxId);
   if (life !== undefined) return life;
   if (record.life !== null) throw new AppError('vm_lost', `The microVM of ${sandboxId} ended unexpectedly.`);
-  throw new AppError('wrong_state', `${sandboxId} is paused.`);
+  throw new AppError('wrong_state', { detail: `${sandboxId} is paused.`, facts: { paused: true } });
 }

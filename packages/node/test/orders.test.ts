@@ -20,6 +20,8 @@ describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $
       const point = await world.pause(sandbox);
       expect((await world.leftovers()).alive).toEqual([]);
       expect((await world.node.inspect(sandbox)).real).toBe('paused');
+      const refused = world.node.processes(sandbox);
+      await expect(refused).rejects.toMatchObject({ code: 'wrong_state', facts: { paused: true } });
       await world.start(sandbox, point);
       expect(await world.run(sandbox, 'get cycle')).toBe(`${cycle}`);
       expect(await read(world, sandbox, '/f')).toBe(`file ${cycle}`);

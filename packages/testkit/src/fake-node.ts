@@ -643,7 +643,7 @@ export class FakeNode implements NodePort {
 
   #life(sandboxId: SandboxId): FakeLife {
     const { life } = this.#get(sandboxId);
-    if (life === null) throw new AppError('wrong_state', 'It does not run.');
+    if (life === null) throw new AppError('wrong_state', { detail: 'It does not run.', facts: { paused: true } });
     if (life.halted) throw new AppError('out_of_space', 'It stands still.');
     return life;
   }
