@@ -335,12 +335,41 @@ describe('a host that is hostile', () => {
   });
 });
 
-it('a program that sends requests ahead without end is cut', async () => {
-  const port = await world.serveTcp('a.test', () => undefined);
-  await world.allow({ allow: [allow({ host: 'a.test' })] });
-  const { socket } = world.open('a.test', port);
-  const closed = new Promise((resolve) => socket.once('close', resolve));
-  socket.resume();
-  socket.write(`GET / HTTP/1.1\r\nHost: a.test:${port}\r\n\r\n`.repeat(150));
-  await closed;
+describe('a program that sends requests ahead', () => {
+  /** Besides the one that the host has. */
+  const MAX_WAITING = 100;
+
+  async function sendAhead(count: number) {
+    let begun = 0;
+    const [first, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const port = await world.serveHttp('a.test', async (_incoming, answer) => {
+      begun++;
+      first.resolve();
+      await held.promise;
+      answer.end('held');
+    });
+    await world.allow({ allow: [allow({ host: 'a.test' })] });
+    const { socket } = world.open('a.test', port);
+    const asked = (more = '') => `GET / HTTP/1.1\r\nHost: a.test:${port}\r\n${more}\r\n`;
+    socket.write(asked());
+    await first.promise;
+    socket.write(asked().repeat(count - 1) + asked('Connection: close\r\n'));
+    return { socket, begun: () => begun, letGo: held.resolve };
+  }
+
+  it('has all of them answered, up to the limit', async () => {
+    const { socket, begun, letGo } = await sendAhead(MAX_WAITING);
+    letGo();
+    expect((await text(socket)).match(/HTTP\/1\.1 200 /g)).toHaveLength(MAX_WAITING + 1);
+    expect(begun()).toBe(MAX_WAITING + 1);
+  });
+
+  it('is cut when there is one more, and the host is asked for none of those that wait', async () => {
+    const { socket, begun } = await sendAhead(MAX_WAITING + 1);
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.on('error', () => undefined).resume();
+    await closed;
+    await expect.poll(() => world.records()).toMatchObject([{ host: 'a.test', outcome: 'cut' }]);
+    expect(begun()).toBe(1);
+  });
 });
