@@ -66,7 +66,9 @@ until [ -s /tmp/said ]; do sleep 0.1; done`,
   await sandbox.delete();
   const takenUp = Sandbox.import(moved.archive, { ...world.connection, as: 'move' });
   await expect(takenUp).rejects.toMatchObject({ code: 'wrong_state' });
-  // As another installation does: nothing of it is left here, so all comes out of the archive.
+  // As another installation does: once nothing of it is left here, all comes out of the archive.
+  const left = async () => (await node.points(DEFAULT_VAULT)).filter((id) => moved.snapshots.includes(id));
+  await expect.poll(left, { timeout: 60_000 }).toEqual([]);
   const itself = { vault: DEFAULT_VAULT, sandboxId: sandbox.id as SandboxId };
   const arrival = { ...PLACE, archive: moved.archive, claimant: 'another installation' };
   const { head, generation } = await node.arrive({ ...itself, epoch: 1000, ...arrival });

@@ -81,6 +81,18 @@ export async function recordsOf(
   return recorded;
 }
 
+/**
+ * What was deleted of it here goes point by point, for minutes: none of it may be taken for what arrives, and be removed afterwards.
+ * Throws `operation_in_progress`.
+ */
+export async function checkRemoved(records: Records, { points }: ArchiveSummary): Promise<void> {
+  const here = await records.history.known(points.map(({ snapshotId }) => snapshotId));
+  for (const id of here) {
+    if ((await records.findSnapshot(id)) !== null) continue;
+    throw new AppError('operation_in_progress', 'What was deleted of the sandbox here is still being removed.');
+  }
+}
+
 /** Of a sandbox that arrives: what is recorded here already stays as it is, and must be its own. */
 export async function recordsOfArrival(
   records: Records,

@@ -16,7 +16,7 @@ import {
 } from '@space/core';
 import type { ArchiveCollector } from './archive-collector.ts';
 import type { ArchiveUseCases } from './archive-use-cases.ts';
-import { factsOf, parseSettings, recordsOfArrival } from './arrivals.ts';
+import { checkRemoved, factsOf, parseSettings, recordsOfArrival } from './arrivals.ts';
 import { type Succeeded, succeeded } from './conclude.ts';
 import type { Effect } from './driver.ts';
 import type { GatedCaller } from './gated-caller.ts';
@@ -233,6 +233,7 @@ export class Moves {
   async #bring(begun: RecordedSandbox, { source, number, summary }: Coming): Promise<Succeeded<undefined>> {
     const { node, records } = this.#machinery.ports;
     const { id: sandboxId, vault, epoch } = begun;
+    if (summary !== null) await checkRemoved(records, summary);
     const points = summary === null ? [] : await recordsOfArrival(records, begun, summary);
     const claimant = await records.installation();
     if (summary?.move != null) {
