@@ -4,7 +4,7 @@
  */
 import type { Logger } from '@space/control';
 import { Kysely, PostgresDialect } from 'kysely';
-import { Migrator } from 'kysely/migration';
+import { type Migration, Migrator } from 'kysely/migration';
 import pg from 'pg';
 import { translate, translated } from './errors.ts';
 import { preparing } from './prepared.ts';
@@ -30,37 +30,56 @@ export interface Database {
   close(): Promise<void>;
 }
 
+export interface DatabaseOptions {
+  readonly migrations?: Readonly<Record<string, Migration>>;
+  readonly statementTimeoutMs?: number;
+}
+
 /** Connects and migrates (under a lock: several processes may start at once). Throws `unavailable`. */
-export async function openDatabase(address: DatabaseAddress, logger: Logger): Promise<Database> {
-  const pool = new pg.Pool({
-    ...connectionOf(address),
-    max: MAX_CONNECTIONS,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    statement_timeout: STATEMENT_TIMEOUT_MS,
-    query_timeout: QUERY_TIMEOUT_MS,
-    idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
-    application_name: 'space',
-    types: { getTypeParser },
-  });
-  const onError = (err: Error) => logger.warn({ err }, 'a database connection was lost');
-  pool.on('error', onError);
-  pool.on('connect', (client) => client.on('error', onError));
+export async function openDatabase(
+  address: DatabaseAddress,
+  logger: Logger,
+  { migrations = MIGRATIONS, statementTimeoutMs = STATEMENT_TIMEOUT_MS }: DatabaseOptions = {},
+): Promise<Database> {
+  await migrate(poolOf(address, logger, { max: 1, statement_timeout: 0, keepAlive: true }), migrations);
+  const limits = { statement_timeout: statementTimeoutMs, query_timeout: QUERY_TIMEOUT_MS };
+  const pool = poolOf(address, logger, { max: MAX_CONNECTIONS, ...limits });
   const isOurs = 'socketDir' in address;
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: isOurs ? preparing(pool) : pool }) });
-  try {
-    await migrate(db);
-  } catch (thrown) {
-    await db.destroy();
-    throw translate(thrown);
-  }
   const load = () => ({ connections: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount });
   return { db, load, close: () => translated(() => db.destroy()) };
 }
 
-async function migrate(db: Kysely<Tables>): Promise<void> {
-  const migrator = new Migrator({ db, provider: { getMigrations: async () => MIGRATIONS } });
-  const { error } = await migrator.migrateToLatest();
-  if (error !== undefined) throw error;
+function poolOf(address: DatabaseAddress, logger: Logger, limits: pg.PoolConfig): pg.Pool {
+  const pool = new pg.Pool({
+    ...connectionOf(address),
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
+    application_name: 'space',
+    types: { getTypeParser },
+    ...limits,
+  });
+  const onError = (err: Error) => logger.warn({ err }, 'a database connection was lost');
+  pool.on('error', onError);
+  pool.on('connect', (client) => client.on('error', onError));
+  return pool;
+}
+
+/**
+ * Over a connection of its own, whose statements have no limit: how long an index of millions of rows takes nobody knows, and
+ * one that is ended half-way would be begun anew at each start. Ends the pool.
+ */
+async function migrate(pool: pg.Pool, migrations: Readonly<Record<string, Migration>>): Promise<void> {
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+  try {
+    const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...migrations }) } });
+    const { error } = await migrator.migrateToLatest();
+    if (error !== undefined) throw error;
+  } catch (thrown) {
+    throw translate(thrown);
+  } finally {
+    await db.destroy();
+  }
 }
 
 function connectionOf(address: DatabaseAddress): pg.PoolConfig {

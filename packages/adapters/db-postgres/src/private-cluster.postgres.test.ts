@@ -6,10 +6,11 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { DEFAULT_ORGANISATION } from '@space/core';
-import { sql } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Database, openDatabase } from './database.ts';
 import { type PrivateCluster, startPrivateCluster } from './private-cluster.ts';
+import { MIGRATIONS } from './schema.ts';
 import { silent, type TestFolder, testFolder } from './test-cluster.ts';
 
 let folder: TestFolder;
@@ -88,6 +89,16 @@ describe('the private cluster', () => {
       again.db,
     );
     expect(rows).toEqual([{ setting: 'on' }, { setting: 'on' }, { setting: 'on' }]);
+  });
+
+  it('has a migration take as long as it needs, and no other statement', async () => {
+    const cluster = await start();
+    const slow = { up: async (db: Kysely<unknown>) => void (await sql`select pg_sleep(1)`.execute(db)) };
+    const migrations = { ...MIGRATIONS, '9999_slow': slow };
+    const database = await openDatabase(cluster.address, silent, { migrations, statementTimeoutMs: 300 });
+    open.push(database);
+    await addKey(database, 'key_1');
+    await expect(sql`select pg_sleep(1)`.execute(database.db)).rejects.toThrow(/statement timeout/);
   });
 
   it('is no server for anybody else', async () => {
