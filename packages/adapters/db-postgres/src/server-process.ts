@@ -10,6 +10,7 @@ import { AppError } from '@space/core';
 import { commandAs, SERVER_ENVIRONMENT, type ServerUser } from './server-user.ts';
 
 const POLL_MS = 100;
+const READ_ATTEMPTS = 10;
 const FAST_STOP_MS = 30_000;
 const IMMEDIATE_STOP_MS = 10_000;
 
@@ -48,7 +49,12 @@ export async function launch(user: ServerUser, argv: readonly string[], logPath:
     child.unref();
     const { pid } = child;
     if (pid === undefined) throw new Error('a spawned process has a pid');
-    return { pid, startTicks: (await startTicksOf(pid)) ?? '', exited };
+    const startTicks = await startTicksOf(pid).catch((thrown: unknown) => {
+      // Of nobody it would run on.
+      child.kill('SIGQUIT');
+      throw thrown;
+    });
+    return { pid, startTicks: startTicks ?? '', exited };
   } finally {
     await log.close();
   }
@@ -94,7 +100,8 @@ export async function stop(server: ServerProcess): Promise<void> {
 }
 
 async function watchUntilGone(server: Pick<ServerProcess, 'pid' | 'startTicks'>): Promise<void> {
-  while (await isAlive(server)) await sleep(POLL_MS, undefined, { ref: false });
+  // What cannot be read is not gone.
+  while (await isAlive(server).catch(() => true)) await sleep(POLL_MS, undefined, { ref: false });
 }
 
 /** Lines: pid, data folder, start time, port, socket folder, address, shared memory, status. */
@@ -105,12 +112,30 @@ async function readPidFile(dataDir: string): Promise<PidFile | null> {
   return { pid: Number(pid), socketDir, ready: status.trim() === 'ready' };
 }
 
-/** Null: there is no such process, or it is dead and only not yet waited for. */
-async function startTicksOf(pid: number): Promise<string | null> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null);
+type Read = (path: string) => Promise<string>;
+
+/** Null: there is no such process, or it is dead and only not yet waited for. Throws `unavailable` when neither can be told. */
+export async function startTicksOf(pid: number, read: Read = (path) => readFile(path, 'utf8')): Promise<string | null> {
+  const stat = await statOf(pid, read);
   if (stat === null) return null;
   // The name, in brackets, may hold anything; the fields after it are numbered from 3.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const state = fields[0];
   return state === 'Z' || state === 'X' ? null : (fields[19] ?? null);
+}
+
+/** Null: there is no such process. Anything else that hinders the reading, as too many open files, may pass. */
+async function statOf(pid: number, read: Read): Promise<string | null> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await read(`/proc/${pid}/stat`);
+    } catch (cause) {
+      const { code } = cause as NodeJS.ErrnoException;
+      if (code === 'ENOENT' || code === 'ESRCH') return null;
+      if (attempt >= READ_ATTEMPTS) {
+        throw new AppError('unavailable', `Whether process ${pid} lives cannot be read.`, { cause });
+      }
+      await sleep(POLL_MS);
+    }
+  }
 }
