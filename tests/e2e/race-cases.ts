@@ -120,12 +120,17 @@ async function staysDeleted({ world, sandbox }: Scene, results: readonly string[
   await expect(found, told).rejects.toMatchObject({ code: 'not_found' });
 }
 
-/** A VMM and a folder for each sandbox that runs, and for nothing else. */
+/** A VMM and a folder for each sandbox that runs, and for nothing else. What a pause has kept for a resume goes with its point. */
 async function nothingLeft({ platform, config }: World): Promise<void> {
-  const lives = `${config.dataDir}/vaults/default/mnt/lives`;
+  const vault = `${config.dataDir}/vaults/default/mnt`;
+  const lives = `${vault}/lives`;
+  const found = async () => {
+    const kept = new Set((await readdir(`${vault}/points`)).map((point) => `.staged-${point}`));
+    return (await readdir(lives)).filter((name) => !kept.has(name)).sort();
+  };
   const running = async () =>
     (await platform.node.inspectAll()).flatMap(({ life }) => (life === null ? [] : [life])).sort();
-  await expect.poll(async () => (await readdir(lives)).sort(), { timeout: 20_000 }).toEqual(await running());
+  await expect.poll(found, { timeout: 20_000 }).toEqual(await running());
   await expect
     .poll(async () => (await processesNaming(lives)).length, { timeout: 20_000 })
     .toBe((await running()).length);
