@@ -104,6 +104,9 @@ it('ordinary tools reach what is allowed, by TLS that they verify, also with an 
   const node = `require("https").get("${url}/node", (a) => a.pipe(process.stdout))`;
   expect(await printed(`node -e '${node}'`)).toBe('GET /node\n');
   expect(arrived.at(-1)).toBe(`GET ${new URL(url).host} /node`);
+  // It is told that there is none.
+  await printed(`pip download --retries 0 --index-url ${url}/simple nothing; python3 -c 'import venv, ensurepip'`);
+  expect(arrived.at(-1)).toBe(`GET ${new URL(url).host} /simple/nothing/`);
 });
 
 it('a write is refused where only reading is allowed, from the next request on', async () => {
