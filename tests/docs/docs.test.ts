@@ -3,7 +3,8 @@ import { execFile } from 'node:child_process';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { createTestPlatform, type TestProcess } from '@space/testing';
+import { listSecretBindings, listSecrets, listSnapshots, Sandbox, setSecret, setSecretBinding } from '@space/sdk';
+import { createTestPlatform, type TestPlatform, type TestProcess } from '@space/testing';
 import { describe, expect, it } from 'vitest';
 import { REFERENCE, ROOT } from './reference.ts';
 
@@ -18,12 +19,34 @@ describe('an example', () => {
     expect(blockOf(document, 'ts')).toBe(read(path));
     await using platform = await createTestPlatform({ programs: { python3: computes42 } });
     const { baseUrl, apiKey } = platform.connection;
+    await setUpAsUsersDo(platform);
+    const before = await inventoryOf(platform);
     const env = { PATH: process.env['PATH'] ?? '', SPACE_URL: baseUrl, SPACE_API_KEY: apiKey };
     const { stdout } = await promisify(execFile)(process.execPath, [join(ROOT, path)], { env });
     if (name === 'first') expect(stdout).toBe('42 Find the bug.\n');
     else expect(stdout).toBe(blockOf(document, 'text'));
+    // People try examples on the installation that they work with.
+    expect(await inventoryOf(platform)).toEqual(before);
   });
 });
+
+/** What people have, by the names that they would choose. */
+async function setUpAsUsersDo({ connection }: TestPlatform): Promise<void> {
+  await setSecret('github-token', 'a real one', connection);
+  const place = { in: 'bearer' } as const;
+  await setSecretBinding('github', { ...connection, secret: 'github-token', hosts: ['api.github.com'], place });
+  await using sandbox = await Sandbox.create(connection);
+  await sandbox.snapshot({ name: 'with-tools' });
+}
+
+async function inventoryOf({ connection }: TestPlatform) {
+  return {
+    secrets: await listSecrets(connection),
+    bindings: await listSecretBindings(connection),
+    snapshots: await listSnapshots(connection),
+    sandboxes: (await Sandbox.list(connection)).map(({ id }) => id),
+  };
+}
 
 /** As `python3 -c "print(6 * 7)"` does. */
 function computes42({ print }: TestProcess): number {
