@@ -33,6 +33,36 @@ function platform(script: string) {
   return { child, start };
 }
 
+describe('up', () => {
+  it('prints its help, without setting anything up', () => {
+    const { code, out, err } = space('up', '--help');
+    expect([code, err]).toEqual([0, '']);
+    expect(out).toMatch(/^Usage: space up [\s\S]* --archive NAME=PLACE [\s\S]*clear text\.\n$/);
+    expect(existsSync(join(dir, 'cache'))).toBe(false);
+  });
+
+  it.each([
+    [['--lisen', '127.0.0.1:1'], 'there is no option "--lisen"'],
+    [['--lisen=127.0.0.1:1'], 'there is no option "--lisen"'],
+    [['--memory', 'much'], '--memory is "much"'],
+    [['--listen', 'nowhere'], 'it must be HOST:PORT'],
+    [['--data', 'relative'], 'it must be an absolute path'],
+  ])('refuses %j before it sets up', (args, text) => {
+    expect(space('up', ...args)).toMatchObject({ code: 2, err: expect.stringContaining(text) });
+    expect(existsSync(join(dir, 'cache'))).toBe(false);
+  });
+
+  it('says that a platform runs on the data folder already', () => {
+    const { child } = platform('sleep 60');
+    const text = `SPACE runs here already: it serves http://127.0.0.1:7070 (process ${child.pid}, data folder ${dir}/data)`;
+    for (const args of [[], ['--data', join(dir, 'data')], [`--data=${join(dir, 'data')}`]]) {
+      expect(space('up', ...args)).toMatchObject({ code: 1, err: expect.stringContaining(text) });
+    }
+    expect(existsSync(join(dir, 'cache'))).toBe(false);
+    child.kill('SIGKILL');
+  });
+});
+
 describe('down', () => {
   it('interrupts the platform, and returns when it is gone', () => {
     const { child } = platform('trap "exit 0" INT; while :; do sleep 0.05; done');

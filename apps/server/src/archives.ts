@@ -1,7 +1,10 @@
 /**
  * Where archives go to and come from: a folder, or a bucket of storage that speaks S3, as who runs the installation says. A
- * place that cannot be reached now stops no start: it is opened at its next use.
+ * place that cannot be used now stops no start: it is said, with the remedy, and opened at its next use.
  */
+import { access, constants } from 'node:fs/promises';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
 import type { Archive, ArchiveKey } from '@space/core';
 
 export type ArchiveLocation =
@@ -17,19 +20,52 @@ export type ArchiveLocation =
 
 export type ArchiveLocations = Readonly<Record<string, ArchiveLocation>>;
 
+/** In the process, and as the user, that uses them later. */
 export async function openArchives(
   locations: ArchiveLocations,
-  onWarning: (message: string) => void,
+  onUnusable: (message: string) => void,
 ): Promise<ReadonlyMap<string, Archive>> {
   const archives = new Map<string, Archive>();
   for (const [name, location] of Object.entries(locations)) {
     const archive = new LateArchive(() => openOne(location));
     archives.set(name, archive);
-    await archive.opened().catch((thrown: unknown) => {
-      onWarning(`archives "${name}": ${thrown instanceof Error ? thrown.message : String(thrown)}`);
-    });
+    try {
+      await archive.opened();
+      if (location.kind === 'folder') await checkWritable(location.path);
+    } catch (thrown) {
+      onUnusable(`archives "${name}": ${faultOf(location, thrown, userInfo().username)}`);
+    }
   }
   return archives;
+}
+
+/** One that can be read alone is good for imports. */
+async function checkWritable(folder: string): Promise<void> {
+  for (const path of [folder, join(folder, '.staged')]) await access(path, constants.W_OK | constants.X_OK);
+}
+
+/** Why a place cannot be used, and what to do about it, for who runs the installation. */
+export function faultOf(location: ArchiveLocation, thrown: unknown, user: string): string {
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  if (location.kind !== 'folder') return message;
+  const { path } = location;
+  const code = systemCodeOf(thrown);
+  if (code === 'EACCES' || code === 'EPERM') {
+    return (
+      `the user ${user} must be able to write ${path}, and cannot (${code}). Do: chown ${user} ${path} ` +
+      '(-R, if archives of another user lie there; and that user must be let through the folders above).'
+    );
+  }
+  if (code === 'ENOENT') return `there is no folder ${path}. Mount it, or make it: install -d -o ${user} ${path}`;
+  if (code === 'EROFS') return `${path} is mounted read-only: nothing can be archived there.`;
+  return `${path}: ${message}`;
+}
+
+/** The cause of an error of the platform's own is the system's. */
+function systemCodeOf(thrown: unknown): string | null {
+  if (!(thrown instanceof Error)) return null;
+  if ('syscall' in thrown && 'code' in thrown) return String(thrown.code);
+  return systemCodeOf(thrown.cause);
 }
 
 /** Loaded when it is asked for: the client of S3 is large. */

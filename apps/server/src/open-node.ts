@@ -29,8 +29,8 @@ export interface OpenNodeOptions {
 }
 
 /** Takes up what runs already. When it fails, nothing stays mounted but what running sandboxes need. */
-export async function openNode({ report, ...options }: OpenNodeOptions): Promise<Node> {
-  const { config, helper } = options;
+export async function openNode(options: OpenNodeOptions): Promise<Node> {
+  const { config, helper, report } = options;
   report('opening the vault');
   const vault = await openVault({
     name: DEFAULT_VAULT,
@@ -55,7 +55,7 @@ export async function leaveNode(node: Node): Promise<void> {
 
 async function openOn(
   vault: Vault,
-  { config, assets, helper, egress, onWarning, tracing }: Omit<OpenNodeOptions, 'report'>,
+  { config, assets, helper, egress, report, onWarning, tracing }: OpenNodeOptions,
 ): Promise<Node> {
   const { kernel, initramfs, templates } = assets;
   const { present: vmm, earlier } = await findBuilds(buildsFolderOf(config), assets.vmm);
@@ -75,7 +75,11 @@ async function openOn(
     templates: Object.values(templates).map(({ name, disk, digest }) => ({ name, diskPath: disk, digest })),
     clock,
     chance,
-    archives: await openArchives(config.archives, onWarning),
+    // On the terminal too: who has just named the place can mend it now.
+    archives: await openArchives(config.archives, (message) => {
+      report(message);
+      onWarning(message);
+    }),
     memoryMib: config.memoryMib,
     pool: { memoryMib: config.poolMib },
     limits: SIZE_LIMITS,

@@ -146,7 +146,7 @@ export const ERRORS = {
     status: 503,
     retry: 'later',
     title: 'The storage of archives does not do what it was asked',
-    nextStep: 'The message says what failed. Repeat the call: it goes on where it was.',
+    nextStep: 'The message says what failed. Once that is mended, repeat the call: it goes on where it was.',
   },
   move_taken: {
     status: 409,

@@ -9,6 +9,8 @@ export interface Issue {
   readonly origin?: unknown;
   readonly minimum?: unknown;
   readonly maximum?: unknown;
+  /** Whether the bound itself is allowed. */
+  readonly inclusive?: boolean | undefined;
   readonly values?: readonly unknown[];
   readonly keys?: readonly string[];
   readonly issues?: readonly Issue[];
@@ -42,16 +44,16 @@ export function explainIssue(issue: Issue, input: unknown): { readonly field: st
 }
 
 function expectationOf(issue: Issue): string {
-  const { code, expected, values, origin, minimum, maximum } = issue;
+  const { code, expected, values, origin, minimum, maximum, inclusive = true } = issue;
   switch (code) {
     case 'invalid_type':
       return `must be ${KINDS[String(expected)] ?? String(expected)}`;
     case 'invalid_value':
       return `must be ${(values ?? []).length > 1 ? 'one of ' : ''}${(values ?? []).map(quoted).join(', ')}`;
     case 'too_small':
-      return `must ${boundOf(origin, 'at least', minimum)}`;
+      return `must ${boundOf(origin, inclusive ? 'at least' : 'more than', minimum)}`;
     case 'too_big':
-      return `must ${boundOf(origin, 'at most', maximum)}`;
+      return `must ${boundOf(origin, inclusive ? 'at most' : 'less than', maximum)}`;
     case 'invalid_union':
       return unionOf(issue);
     case 'invalid_format':

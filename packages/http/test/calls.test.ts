@@ -121,6 +121,7 @@ describe('requests', () => {
     ['POST /v1/sandboxes', { nmae: 'x' }, 'The body does not have the field "nmae".'],
     ['POST /v1/sandboxes', { size: { vcpus: '2' } }, 'body field size.vcpus must be a number, and is "2".'],
     ['POST /v1/sandboxes', { size: { vcpus: 1.5 } }, 'body field size.vcpus must be a whole number, and is 1.5.'],
+    ['POST /v1/sandboxes', { size: { vcpus: 0 } }, 'body field size.vcpus must be more than 0, and is 0.'],
     ['POST /v1/sandboxes', { name: null }, 'body field name must be text, and is null.'],
     [
       'POST /v1/sandboxes',

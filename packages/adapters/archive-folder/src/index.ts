@@ -155,9 +155,17 @@ class FolderArchive implements Archive {
     } catch (thrown) {
       if (thrown instanceof AppError || !(thrown instanceof Error && 'syscall' in thrown)) throw thrown;
       const code = 'code' in thrown ? String(thrown.code) : thrown.message;
-      throw new AppError('archive_unavailable', `The archive's folder failed in ${doing}: ${code}.`, { cause: thrown });
+      throw new AppError('archive_unavailable', `The archive's folder failed in ${doing}: ${code}.${rights(code)}`, {
+        cause: thrown,
+      });
     }
   }
+}
+
+/** Where the folder lies is not for every caller to know; who runs the installation is told at its start. */
+function rights(code: string): string {
+  if (!['EACCES', 'EPERM', 'EROFS'].includes(code)) return '';
+  return ' The platform has no right to it: who runs the installation is told the remedy when `space up` starts.';
 }
 
 async function writeSynced(path: string, bytes: Uint8Array): Promise<void> {
