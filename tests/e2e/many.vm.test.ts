@@ -1,11 +1,10 @@
 /** Many sandboxes on real microVMs, small ones: in the full run only, since each takes a second or two of a small machine. */
-import { readdir } from 'node:fs/promises';
 import { freemem } from 'node:os';
 import { join } from 'node:path';
 import type { Sandbox } from '@space/sdk';
 import { processesNaming } from '@space/server';
 import { describe, expect, it } from 'vitest';
-import { makeWorld } from './world.ts';
+import { livesIn, makeWorld } from './world.ts';
 
 const SMALL = { size: { memoryMib: 256, diskMib: 2048 }, snapshots: { everyMs: 'off' as const } };
 const PAUSED = 200;
@@ -33,7 +32,7 @@ describe.runIf(process.env['SPACE_FULL'] === '1')('on real microVMs', () => {
     const { node } = world.platform;
     expect((await node.capabilities()).memory.promisedMib).toBe(0);
     expect(await processesNaming(lives)).toEqual([]);
-    expect(await readdir(lives)).toEqual([]);
+    expect(await livesIn(world.config)).toEqual([]);
     for (const one of paused) {
       await one.refresh();
       expect(one.status).toBe('paused');

@@ -3,12 +3,11 @@
  * A mark is a line in a file on the disk, and the same line in a file in memory: so a state tells which commands it has seen,
  * and whether its disk and its memory are of one instant.
  */
-import { readdir } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
 import { Sandbox, type Snapshot, type SpaceError } from '@space/sdk';
 import { processesNaming } from '@space/server';
 import { expect, it } from 'vitest';
-import type { World } from './world.ts';
+import { livesIn, type World } from './world.ts';
 
 const MARK = (text: string) => `echo ${text} >> disk && echo ${text} >> /dev/shm/memory`;
 const MARKS = 'cat disk; echo --; cat /dev/shm/memory';
@@ -120,17 +119,12 @@ async function staysDeleted({ world, sandbox }: Scene, results: readonly string[
   await expect(found, told).rejects.toMatchObject({ code: 'not_found' });
 }
 
-/** A VMM and a folder for each sandbox that runs, and for nothing else. What a pause has kept for a resume goes with its point. */
+/** A VMM and a folder for each sandbox that runs, and for nothing else. */
 async function nothingLeft({ platform, config }: World): Promise<void> {
-  const vault = `${config.dataDir}/vaults/default/mnt`;
-  const lives = `${vault}/lives`;
-  const found = async () => {
-    const kept = new Set((await readdir(`${vault}/points`)).map((point) => `.staged-${point}`));
-    return (await readdir(lives)).filter((name) => !kept.has(name)).sort();
-  };
+  const lives = `${config.dataDir}/vaults/default/mnt/lives`;
   const running = async () =>
     (await platform.node.inspectAll()).flatMap(({ life }) => (life === null ? [] : [life])).sort();
-  await expect.poll(found, { timeout: 20_000 }).toEqual(await running());
+  await expect.poll(() => livesIn(config), { timeout: 20_000 }).toEqual(await running());
   await expect
     .poll(async () => (await processesNaming(lives)).length, { timeout: 20_000 })
     .toBe((await running()).length);

@@ -1,5 +1,5 @@
 /** A whole platform on real microVMs, in a folder of its own; disposing it proves that nothing is left. */
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { EgressPort } from '@space/core';
 import { type CreateOptions, Sandbox } from '@space/sdk';
@@ -58,6 +58,13 @@ function archiveFolderOf(dataDir: string): string {
 }
 
 /** Removes the folders of a closed platform; throws when anything of it still runs or is mounted. */
+/** What runs on the vault of a world. What a pause has kept for its resume goes with the point, and is no life. */
+export async function livesIn({ dataDir }: Config): Promise<readonly string[]> {
+  const vault = join(dataDir, 'vaults/default/mnt');
+  const kept = new Set((await readdir(join(vault, 'points'))).map((point) => `.staged-${point}`));
+  return (await readdir(join(vault, 'lives'))).filter((name) => !kept.has(name)).sort();
+}
+
 export async function removeAll({ dataDir, runDir }: Config): Promise<void> {
   const left = [...(await processesNaming(dataDir, runDir)), ...(await mountsNaming(dataDir))];
   if (left.length > 0) throw new Error(`left over: ${left.join('; ')}`);
