@@ -12,20 +12,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use tokio_stream::StreamExt;
-use tonic::Request;
+use tonic::{Code, Request, Status};
 
 use crate::contract::processes_server::Processes as _;
 use crate::contract::{AssumeIdentityRequest, StartRequest, exited, process_event};
 use crate::log;
-use crate::processes::Processes;
+use crate::processes::{FROZEN, Processes};
 
 pub const FOLDER: &str = "/etc/space/hooks.d";
 const MAX_HOOKS: usize = 16;
 /// What else lies in the folder is passed over.
 const MAX_ENTRIES: usize = 256;
 const TIMEOUT_MS: u64 = 10_000;
+/// While a snapshot has the user's processes stand still, none is started. By attempts rather than a time: in a copy the clock has
+/// jumped.
+const FROZEN_RETRY: Duration = Duration::from_millis(25);
+const FROZEN_ATTEMPTS: u32 = 2_400;
 
 /// Who the machine goes on as.
 #[derive(Clone)]
@@ -123,13 +128,26 @@ async fn run(processes: &Processes, hook: &Path, index: usize, occasion: &Occasi
         timeout_ms: TIMEOUT_MS,
         ..StartRequest::default()
     };
-    let ended = match processes.start(Request::new(request)).await {
+    let ended = match once_thawed(|| processes.start(Request::new(request.clone()))).await {
         Ok(stream) => end_of(stream.into_inner()).await,
         Err(status) => Err(status.message().to_owned()),
     };
     if let Err(why) = ended {
         log::error(&format!("hook {}: {why}", hook.display()));
     }
+}
+
+/// The same start again and again while it is refused because of a snapshot.
+async fn once_thawed<T, F: Future<Output = Result<T, Status>>>(mut start: impl FnMut() -> F) -> Result<T, Status> {
+    for _ in 0..FROZEN_ATTEMPTS {
+        match start().await {
+            Err(status) if status.code() == Code::FailedPrecondition && status.message() == FROZEN => {
+                tokio::time::sleep(FROZEN_RETRY).await;
+            }
+            other => return other,
+        }
+    }
+    Err(Status::failed_precondition(FROZEN))
 }
 
 /// Reads on to the end, so that it waits for no reader.
@@ -149,6 +167,22 @@ async fn end_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_hook_that_meets_a_snapshot_begins_after_it() {
+        let mut asked = 0;
+        let started = once_thawed(|| {
+            asked += 1;
+            std::future::ready(if asked < 3 { Err(Status::failed_precondition(FROZEN)) } else { Ok(asked) })
+        });
+        assert_eq!(started.await.unwrap(), 3);
+        let mut asked = 0;
+        let refused = once_thawed(|| {
+            asked += 1;
+            std::future::ready(Err::<(), _>(Status::failed_precondition("else")))
+        });
+        assert_eq!((refused.await.unwrap_err().message(), asked), ("else", 1));
+    }
 
     #[test]
     fn executables_are_found_in_the_order_of_their_names_and_nothing_else() {

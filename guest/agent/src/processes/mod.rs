@@ -20,5 +20,5 @@ mod service;
 mod spawn;
 mod table;
 
-pub use service::Processes;
+pub use service::{FROZEN, Processes};
 pub use spawn::Anchors;

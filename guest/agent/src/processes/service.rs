@@ -27,6 +27,9 @@ use super::ring::Budget;
 use super::spawn::{Anchors, spawn};
 use super::table::{Process, Table, shorten};
 
+/// Why nothing is started: user processes stand still, for a snapshot.
+pub const FROZEN: &str = "frozen";
+
 #[derive(Clone)]
 pub struct Processes {
     cgroups: Option<Arc<Cgroups>>,
@@ -74,7 +77,7 @@ impl processes_server::Processes for Processes {
         self.table.check_free(&request.process_id)?;
         if let Some(cgroups) = &self.cgroups {
             if cgroups.is_freezing().map_err(|e| status(&e, "cgroup.freeze"))? {
-                return Err(Status::failed_precondition("frozen"));
+                return Err(Status::failed_precondition(FROZEN));
             }
         }
         let command = Command::new(&request, users::requested(&request.user)?)?;
