@@ -1,5 +1,5 @@
 /**
- * What thousands of commands leave behind: of each a line in the audit and, for a day, its answer for who repeats it; nothing
+ * What thousands of commands leave behind: of each a line in the audit, linked, and, for a day, its answer for who repeats it; nothing
  * in the guest or on the host.
  */
 import { readdir } from 'node:fs/promises';
@@ -15,7 +15,7 @@ const COMMANDS = Number(process.env['SPACE_COMMANDS'] ?? (FULL ? 5_000 : 0));
 const REMEMBERED = 1_024;
 const AT_ONCE = 8;
 /** Tables in which each has a row. */
-const PER_COMMAND = ['audit', 'calls'];
+const PER_COMMAND = ['audit', 'audit_links', 'calls'];
 
 describe.runIf(COMMANDS > 0)('thousands of short commands', () => {
   let world: World;
