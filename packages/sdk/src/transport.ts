@@ -176,11 +176,17 @@ function addressOf(options: ConnectionOptions): { readonly url: string; readonly
   const givenKey = options.apiKey ?? environment('SPACE_API_KEY');
   const file = givenKey === undefined || givenUrl === undefined ? readConfigFile() : undefined;
   const url = trimmed(givenUrl ?? file?.url ?? DEFAULT_URL);
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
+    throw misused(
+      `${JSON.stringify(url)} is not the URL of a server.`,
+      'Give one like http://127.0.0.1:7070 (SPACE_URL, or baseUrl).',
+    );
+  }
   const apiKey = givenKey ?? (file !== undefined && trimmed(file.url) === url ? file.apiKey : undefined);
   if (apiKey !== undefined) return { url, apiKey };
   throw misused(
     `There is no API key for ${url}.`,
-    'Pass apiKey, or set SPACE_API_KEY; the server printed one at its first start.',
+    'Pass apiKey, or set SPACE_API_KEY; the server printed one at its first start, and `space up --new-key` makes another.',
   );
 }
 
