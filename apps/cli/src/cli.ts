@@ -68,7 +68,7 @@ export function verb(name: string, summary: string) {
 /** For options that can be given again: `--env A=1 --env B=2`. */
 export function keyValue(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
   const at = text.indexOf('=');
-  if (at < 1) throw usage(`"${text}" is not of the form NAME=VALUE.`, 'Give it like --env NAME=VALUE.');
+  if (at < 1) throw usage(`"${text}" is not of the form NAME=VALUE.`, 'Give it like NAME=VALUE.');
   return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
 }
 

@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { chmod, lstat, mkdir, rename, rm, stat, symlink } from 'node:fs/promises';
+import { chmod, lstat, mkdir, rename, rm, rmdir, stat, symlink } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -30,6 +30,8 @@ export class CopyOut {
   readonly #progress: Progress;
   readonly #options: CopyOptions;
   readonly #links: Link[] = [];
+  /** Directories that were made here, the deepest last. */
+  readonly #made: FilePath[] = [];
 
   constructor(sandbox: Sandbox, context: Context, progress: Progress, options: CopyOptions) {
     this.#sandbox = sandbox;
@@ -62,7 +64,13 @@ export class CopyOut {
   async #whole(source: string, target: string): Promise<void> {
     if (!this.#options.recursive)
       throw usage(`${source} is a directory.`, 'Give -r to copy it with all that is in it.');
-    await this.#tree(source, target, 0);
+    try {
+      await this.#tree(source, target, 0);
+    } catch (thrown) {
+      // An empty one would make the next attempt copy into it.
+      for (const path of this.#made.toReversed()) await rmdir(byteSafe(path)).catch(() => undefined);
+      throw thrown;
+    }
     for (const link of this.#links) await this.#link(link);
   }
 
@@ -84,8 +92,10 @@ export class CopyOut {
   /** The top may be reached by a link of the person's own; below it, a link could be one that an earlier copy made. */
   async #directory(path: FilePath, depth: number): Promise<void> {
     const found = await (depth === 0 ? stat : lstat)(byteSafe(path)).catch(() => null);
-    if (found === null) await mkdir(byteSafe(path), { recursive: depth === 0 });
-    else if (!found.isDirectory()) {
+    if (found === null) {
+      await mkdir(byteSafe(path), { recursive: depth === 0 });
+      this.#made.push(path);
+    } else if (!found.isDirectory()) {
       throw new CliError(
         'in_the_way',
         `${nameOf(path)} is there, and is not a directory.`,

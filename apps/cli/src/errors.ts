@@ -49,13 +49,34 @@ interface ErrorShape {
 const NEXT_STEPS: Partial<Record<SpaceErrorCode, string>> = {
   unreachable:
     'On this machine, `space up` starts the platform, and `space doctor` says what is there. Else check SPACE_URL.',
+  unauthenticated:
+    'Set SPACE_API_KEY to a key in force. `space down`, then `space up --new-key` on the machine of the platform makes another.',
 };
+
+function nextStepOf({ code, detail, nextStep }: SpaceError): string {
+  if (code === 'wrong_state' && /\b(?:is|was) moved\b/.test(detail))
+    return '`space move SANDBOX --undo` takes it back, if nobody has taken it up elsewhere.';
+  if (code === 'not_found' && detail.startsWith('There is no place for archives'))
+    return 'Places are named when the platform is started: `space up --archive default=/mnt/archive`.';
+  return NEXT_STEPS[code] ?? nextStep;
+}
+
+/** Whoever types a command has seen no body. */
+function plainDetail({ code, detail }: SpaceError): string {
+  return code === 'bad_request' ? detail.replace(/^(?:body|query|path) field /, '') : detail;
+}
+
+/** The same failure, better told. */
+export function retold(error: SpaceError, text: { readonly detail?: string; readonly nextStep: string }): SpaceError {
+  const { code, detail, status, retry, requestId, facts } = error;
+  return new SpaceError({ code, detail, status, retry, requestId, facts, ...text }, { cause: error });
+}
 
 function shapeOf(error: unknown): ErrorShape {
   const unknown = { retry: 'never', status: null, requestId: null, facts: {} } as const;
   if (error instanceof SpaceError) {
-    const { code, detail, retry, status, requestId, facts } = error;
-    const nextStep = NEXT_STEPS[code] ?? error.nextStep;
+    const { code, retry, status, requestId, facts } = error;
+    const [detail, nextStep] = [plainDetail(error), nextStepOf(error)];
     return { code, detail, nextStep, retry, status: status ?? null, requestId: requestId ?? null, facts };
   }
   if (error instanceof ForkError) {

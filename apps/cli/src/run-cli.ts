@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { Cli } from './cli.ts';
 import type { Io } from './context.ts';
 import { EXIT, errorText, exitCodeOf } from './errors.ts';
+import { askedForHelp, unknownVerb } from './help.ts';
 import { buildProgram } from './program.ts';
 
 export async function runCli(argv: readonly string[], io: Io): Promise<number> {
@@ -21,20 +22,24 @@ export async function runCli(argv: readonly string[], io: Io): Promise<number> {
   );
   try {
     if (argv.length === 0) {
-      io.stdout.write(program.helpInformation());
+      program.outputHelp();
       return EXIT.usage;
     }
     if (argv[0] === 'completion' || argv[0] === 'complete') {
-      const { addCompletion, BASH_WORDS } = await import('./completion.ts');
-      await addCompletion(program as unknown as Command, argv[0] === 'complete');
-      if (argv.join(' ') === 'completion bash') io.stdout.write(BASH_WORDS);
+      const { addCompletion, bashScript } = await import('./completion.ts');
+      await addCompletion(program as unknown as Command, argv[0] === 'complete' ? (argv.at(-1) ?? '') : null);
+      if (argv.join(' ') === 'completion bash') {
+        io.stdout.write(bashScript());
+        return 0;
+      }
     }
-    await program.parseAsync(argv, { from: 'user' });
+    await program.parseAsync(askedForHelp(program as unknown as Command, argv), { from: 'user' });
     return cli.exitCode;
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return 0;
-    io.stderr.write(errorText(error, cli.json ?? argv.includes('--json')));
-    return exitCodeOf(error, cli.failedCode);
+    const told = unknownVerb(program as unknown as Command, argv, error) ?? error;
+    io.stderr.write(errorText(told, cli.json ?? argv.includes('--json')));
+    return exitCodeOf(told, cli.failedCode);
   }
 }
 

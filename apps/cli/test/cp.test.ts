@@ -3,7 +3,7 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, readlink, rm, stat, symlink, 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Sandbox } from '@space/sdk';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { World } from './world.ts';
 
 const BYTES = Buffer.from(Array.from({ length: 200_000 }, (_, index) => (index * 7) & 255));
@@ -65,6 +65,25 @@ describe('a directory', () => {
     expect(names.map((name) => name.toString('latin1')).sort()).toEqual(['empty', 'link', '\xff\n']);
     expect(await readlink(join(here, 'back/sub/link'))).toBe('../-rf');
     expect(await readFile(join(here, 'back/sub/link'), 'utf8')).toBe('plain');
+  });
+
+  it('that may not be read says as whom it may, and leaves nothing that the next attempt would copy into', async () => {
+    await sandbox.files.write('logs/denied.log', 'x');
+    const problem = { code: 'file_denied', detail: 'EACCES: open: Permission denied.', status: 403, retry: 'never' };
+    const real = globalThis.fetch;
+    // As a real sandbox answers; the one in memory lets everybody read everything.
+    vi.stubGlobal('fetch', async (...args: Parameters<typeof fetch>) =>
+      /denied\.log/.test(decodeURIComponent(String(args[0]))) ? Response.json(problem, { status: 403 }) : real(...args),
+    );
+    try {
+      const { code, stderr } = await world.run(['cp', '-r', 'box:logs', join(here, 'new/logs')]);
+      expect([code, stderr]).toEqual([1, expect.stringContaining('Next: Repeat it with -u root')]);
+    } finally {
+      vi.unstubAllGlobals();
+    }
+    expect(await readdir(join(here, 'new'))).toEqual([]);
+    await world.ok('cp', '-r', 'box:logs', join(here, 'new/logs'));
+    expect(await readdir(join(here, 'new/logs'))).toEqual(['denied.log']);
   });
 
   it('of a hostile sandbox leads nobody out of the copy', async () => {

@@ -22,6 +22,8 @@ it('a secret is set from standard input and bound, and says so when no project m
   const listed = [await world.ok('secrets'), await world.ok('bindings'), await world.ok('get', 'box')].join('\n');
   expect(listed).toMatch(/token[\s\S]*github[\s\S]*any api\.github\.com/);
   expect(listed).not.toContain(VALUE);
+  await bind('--for', 'all', '--port', '8443');
+  expect(await world.ok('bindings')).toContain('api.github.com:8443');
 });
 
 it('a sandbox that is moved says which bindings it goes without, and how it gets them', async () => {

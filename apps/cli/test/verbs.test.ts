@@ -19,7 +19,7 @@ describe('sandboxes', () => {
     const id = (await world.ok('create', ...args)).trim();
     expect(id).toMatch(/^sbx_/);
     expect(await world.ok('ls')).toMatch(new RegExp(`^ID .*\\n${id}  one +running +base +1 CPU, 256 MiB`));
-    expect(await world.ok('get', 'one')).toMatch(/paused +after 7200 s idle\n[\s\S]*label team +blue/);
+    expect(await world.ok('get', 'one')).toMatch(/when idle +paused after 7200 s\n[\s\S]*label team +blue/);
     expect(await world.ok('pause', 'one')).toBe(`${id}  paused\n`);
     expect(await world.json('ls', '--status', 'paused')).toMatchObject([{ id, idle: { pauseAfterMs: 7_200_000 } }]);
     expect(await world.ok('exec', 'one', 'printenv A')).toBe('1\n');
@@ -238,6 +238,8 @@ describe('errors', () => {
     [['ports', 'url', 'nobody', '80'], 1, 'not_found'],
     [['ports', 'share', 'nobody', '0'], 2, 'bad_usage'],
     [['cp', 'a', 'b'], 2, 'bad_usage'],
+    [['ls', '--url', 'nowhere'], 1, 'misused'],
+    [['help', 'nonsense'], 2, 'bad_usage'],
   ])('of %j have an exit code, and one shape in JSON', async (args, code, name) => {
     const ran = await world.run([...args, '--json']);
     expect([ran.code, ran.stdout.toString()]).toEqual([code, '']);
@@ -247,6 +249,51 @@ describe('errors', () => {
     expect(error.nextStep).toMatch(/.{8}/);
     const words = await world.run(args);
     expect([words.code, words.stderr]).toEqual([code, expect.stringMatching(/^space: .*\n {2}Next: .*\n$/)]);
+  });
+});
+
+describe('a next step', () => {
+  const toldOf = async (args: readonly string[], env: Record<string, string> = {}) =>
+    (await world.run(args, { env })).stderr;
+
+  it('leads on from a wrong verb, option or label', async () => {
+    expect(await toldOf(['secrets', 'wipe', 'x'])).toMatch(
+      /no `space secrets wipe`.*\n {2}Next: There are: space secrets set/,
+    );
+    expect(await toldOf(['ports', 'box', 'share'])).toContain('space ports share');
+    expect(await toldOf(['create', '--label', 'foo'])).toContain('NAME=VALUE');
+    expect(await toldOf(['exec', 'box', '--json'])).toContain('space exec --json … box COMMAND');
+    expect(await toldOf(['create', '--vcpus', '0'])).toMatch(/^space: size.vcpus must be more than 0, and is 0/);
+  });
+
+  it('leads on from a key, a place or a time that is not there', async () => {
+    expect(await toldOf(['ls'], { SPACE_API_KEY: 'space_wrong' })).toContain('space up --new-key');
+    await world.ok('create', '-n', 'box');
+    expect(await toldOf(['archives', '--in', 'nowhere'])).toContain('space up --archive');
+    const point = (await world.ok('snapshot', 'box')).trim();
+    expect(await toldOf(['rewind', 'box', '--at', '3d'])).toMatch(new RegExp(`space timeline box.*oldest is ${point}`));
+    await world.ok('exec', 'box', '--', 'true');
+    const missing = await world.run(['exec', 'box', 'no-such', 'program']);
+    expect(missing).toMatchObject({ code: 127, stderr: expect.stringContaining('There is no program "no-such"') });
+    await world.ok('move', 'box');
+    expect(await toldOf(['exec', 'box', 'true'])).toContain('space move SANDBOX --undo');
+    await world.ok('rm', 'box');
+  });
+});
+
+describe('help', () => {
+  it('is there for groups and their verbs, however it is asked for', async () => {
+    expect(await world.ok('help', 'keys', 'create')).toBe(await world.ok('keys', 'create', '--help'));
+    expect(await world.ok('conformance')).toContain('egress');
+    expect(await world.ok('approvals')).toMatch(/^ID +STATE/);
+    expect((await world.run([])).stdout.toString()).toContain('On this machine:');
+  });
+
+  it('deletes by either word', async () => {
+    for (const group of ['secrets', 'snapshots', 'keys', 'bindings', 'archives', '']) {
+      const text = await world.ok(...[group, 'rm', '--help'].filter(Boolean));
+      expect(text, group).toBe(await world.ok(...[group, 'delete', '--help'].filter(Boolean)));
+    }
   });
 });
 

@@ -185,7 +185,10 @@ export class FakeProcesses {
     const answer = answerTo(guest, process.command);
     if (answer === undefined) {
       if (process.runProgram(this.#programs, guest.files)) return;
-      throw new AppError('command_not_started', `The fake guest has no program "${process.command.argv[0]}".`);
+      throw new AppError(
+        'command_not_started',
+        `ENOENT: exec: No such file or directory (the fake guest has no program "${process.command.argv[0]}")`,
+      );
     }
     process.print(answer.output);
     if (answer.exit !== null) process.finish({ exit: answer.exit, timedOut: false, oom: false });

@@ -25,12 +25,13 @@ const MAX_LISTED = 500;
 
 export function approvals(cli: Cli) {
   const group = verb('approvals', 'requests of sandboxes that wait for a reviewer, and what was decided');
-  for (const make of [ls, show, approving, denying, webhook]) group.addCommand(make(cli));
+  group.addCommand(ls(cli), { isDefault: true });
+  for (const make of [show, approving, denying, webhook]) group.addCommand(make(cli));
   return group;
 }
 
 function ls(cli: Cli) {
-  return verb('ls', 'list those that wait, newest first')
+  return verb('ls', 'list those that wait, newest first; also without `ls`')
     .option('-s, --sandbox <sandbox>', 'only those of this one')
     .option('-a, --all', 'also those that were decided')
     .option('-f, --follow', 'go on with those that come, until you end it')

@@ -78,6 +78,7 @@ export function archives(cli: Cli) {
     );
   group.addCommand(
     verb('delete', 'delete an archive; what no other one holds of it is removed from the storage after that')
+      .alias('rm')
       .argument('<archive>')
       .option('--from <place>', 'a place for archives (default: default)')
       .action(

@@ -1,9 +1,9 @@
 /** exec, shell, run: commands in a sandbox, as if they ran here. */
 import { constants } from 'node:os';
-import { Sandbox } from '@space/sdk';
+import { Sandbox, SpaceError } from '@space/sdk';
 import { type Cli, duration, keyValue, verb } from '../cli.ts';
 import type { Context } from '../context.ts';
-import { EXIT } from '../errors.ts';
+import { EXIT, retold, usage } from '../errors.ts';
 import { ENDING, type Ending } from '../next-signal.ts';
 import { resolveSandbox, resolveSnapshot } from '../resolve.ts';
 import { runSession, type SessionOptions } from '../session.ts';
@@ -39,10 +39,16 @@ export function exec(cli: Cli) {
     .passThroughOptions()
     .addHelpText('after', COMMAND_HELP)
     .action(
-      cli.run(async (context, options, reference, words) => {
-        const command = commandOf(words);
+      cli.run(async (context, options, reference, [first = '', ...more]) => {
+        if (first.startsWith('-') && first !== '--') {
+          throw usage(
+            `"${first}" stands where the command is to be.`,
+            `Options come before the sandbox: space exec ${first} … ${reference} COMMAND.`,
+          );
+        }
+        const words = first === '--' ? more : [first, ...more];
         const sandbox = await resolveSandbox(reference, context);
-        return runSession(sandbox, command, sessionOptionsOf(options), context);
+        return started(words, (command) => runSession(sandbox, command, sessionOptionsOf(options), context));
       }, EXIT.platform),
     );
 }
@@ -76,16 +82,36 @@ export function run(cli: Cli) {
     .addHelpText('after', COMMAND_HELP)
     .action(
       cli.run(async (context, options, words) => {
-        const command = words.length === 0 ? SHELL : commandOf(words);
         const snapshot = options.snapshot === undefined ? undefined : await resolveSnapshot(options.snapshot, context);
         const { env = {}, tty, ...rest } = options;
         const given = { ...context.connection, ...createOptionsOf(rest, snapshot?.id), env };
         await using made = await Made.create(given, options.keep === true, context);
         if (made.unwantedBy !== null) return EXIT.signal + constants.signals[made.unwantedBy];
         const session = { ...rest, ...(tty ? {} : { tty: false }) };
-        return await runSession(made.sandbox, command, sessionOptionsOf(session), context);
+        const how = sessionOptionsOf(session);
+        return await started(words.length === 0 ? SHELL : words, (command) =>
+          runSession(made.sandbox, command, how, context),
+        );
       }, EXIT.platform),
     );
+}
+
+/** Names the program that was not found: the guest's error is that of the system, which does not. */
+async function started(
+  words: readonly string[],
+  work: (command: string | readonly string[]) => Promise<number>,
+): Promise<number> {
+  const command = commandOf(words);
+  try {
+    return await work(command);
+  } catch (thrown) {
+    const isMissing = thrown instanceof SpaceError && /^ENOENT: exec\b/.test(thrown.detail);
+    if (!isMissing || typeof command === 'string') throw thrown;
+    throw retold(thrown, {
+      detail: `There is no program "${words[0]}" in the sandbox, or not what it is run by (${thrown.detail}).`,
+      nextStep: 'Several words are a program with its arguments; for a line of shell, quote all of it as one.',
+    });
+  }
 }
 
 /** A sandbox that goes when the block ends, also when it is no longer wanted before it is there. */

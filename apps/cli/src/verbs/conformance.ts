@@ -48,5 +48,5 @@ export function conformance(cli: Cli) {
         }),
       ),
   );
-  return group;
+  return group.action(() => group.help());
 }

@@ -1,8 +1,9 @@
 /** cp: files between here and a sandbox. */
+import { SpaceError } from '@space/sdk';
 import { type Cli, verb } from '../cli.ts';
 import { CopyIn } from '../copy-in.ts';
 import { CopyOut } from '../copy-out.ts';
-import { usage } from '../errors.ts';
+import { retold, usage } from '../errors.ts';
 import { Progress } from '../progress.ts';
 import { resolveSandbox } from '../resolve.ts';
 import { defined } from './options.ts';
@@ -11,7 +12,7 @@ const HELP = `
 A place in a sandbox is SANDBOX:PATH, with PATH absolute or relative to the user's home; any other is here. \`-\` is
 standard input or output. A local name with a colon is written with a slash, as in ./a:b.
 
-  space cp data.csv box:            space cp -r box:/var/log ./logs
+  space cp data.csv box:            space cp -r box:project ./project
   tar c . | space cp - box:all.tar  space cp box:out.bin - | sha256sum`;
 
 export function cp(cli: Cli) {
@@ -39,6 +40,9 @@ export function cp(cli: Cli) {
               'One of the two places must be in a sandbox, and one here.',
               'Write the former as SANDBOX:PATH.',
             );
+        } catch (thrown) {
+          if (!(thrown instanceof SpaceError) || thrown.code !== 'file_denied' || user === 'root') throw thrown;
+          throw retold(thrown, { nextStep: 'Repeat it with -u root: then it is done with the rights of root there.' });
         } finally {
           progress.clear();
         }

@@ -29,6 +29,7 @@ export function keys(cli: Cli) {
   );
   group.addCommand(
     verb('revoke', 'revoke an API key, at once and for good')
+      .aliases(['rm', 'delete'])
       .argument('<key>', 'its id, or the beginning of it')
       .action(
         cli.run(async ({ out, connection }, _, reference) => {

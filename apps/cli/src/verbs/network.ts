@@ -13,7 +13,7 @@ import { usage } from '../errors.ts';
 import { inert } from '../inert.ts';
 import { resolveSandbox } from '../resolve.ts';
 
-const PRESETS = ['none', 'packages', 'internet'] as const;
+export const PRESETS = ['none', 'packages', 'internet'] as const;
 const DEFAULT_RECORDS = 50;
 const RULE_HELP = 'HOST[:PORT][/PATH]';
 

@@ -7,11 +7,12 @@ import {
   type Sandbox,
   type Snapshot,
   type SnapshotChanges,
+  SpaceError,
   updateSnapshot,
 } from '@space/sdk';
 import { type Cli, duration, verb, wholeNumber } from '../cli.ts';
 import type { Context } from '../context.ts';
-import { usage } from '../errors.ts';
+import { retold, usage } from '../errors.ts';
 import { inert } from '../inert.ts';
 import { ageText, bytesText } from '../output.ts';
 import { resolveSandbox, resolveSnapshot } from '../resolve.ts';
@@ -47,6 +48,7 @@ export function snapshots(cli: Cli) {
   );
   group.addCommand(
     verb('rm', 'delete snapshots; what was started from them is not affected')
+      .alias('delete')
       .argument('<snapshot...>')
       .action(
         cli.run(async (context, _, references) => {
@@ -166,10 +168,26 @@ export function rewind(cli: Cli) {
         const sandbox = await resolveSandbox(reference, context);
         const point = to === undefined ? at : await resolveSnapshot(to, context, sandbox);
         if (point === undefined) return;
-        const kept = await sandbox.rewind(point, defined({ keepPresent: discardPresent ? false : undefined }));
+        const how = defined({ keepPresent: discardPresent ? (false as const) : undefined });
+        const kept = await sandbox.rewind(point, how).catch(async (thrown: unknown) => {
+          throw at === undefined ? thrown : await withOldest(thrown, sandbox);
+        });
         context.out.result({ sandbox: sandbox.fields, kept }, () => kept?.id ?? []);
       }),
     );
+}
+
+/** Of a time before there was anything: where the timeline begins. */
+async function withOldest(thrown: unknown, sandbox: Sandbox): Promise<unknown> {
+  if (!(thrown instanceof SpaceError) || thrown.code !== 'not_found') return thrown;
+  const oldest = await sandbox.timeline().then(
+    ({ snapshots }) => snapshots.at(-1),
+    () => undefined,
+  );
+  const begins = oldest === undefined ? '' : `; the oldest is ${oldest.id}, ${ageText(oldest.takenAt)} ago`;
+  return retold(thrown, {
+    nextStep: `\`space timeline ${sandbox.name ?? sandbox.id}\` lists what can be gone back to${begins}.`,
+  });
 }
 
 function tellForks(copies: readonly Sandbox[], { out }: Context): void {

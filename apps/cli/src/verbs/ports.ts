@@ -61,6 +61,7 @@ function share(cli: Cli) {
 
 function revoke(cli: Cli) {
   return verb('revoke', 'end shares, and the connections by them')
+    .aliases(['rm', 'delete'])
     .argument('<sandbox>')
     .argument('<share...>', 'its id or name, or the beginning of either')
     .action(

@@ -67,6 +67,7 @@ export function get(cli: Cli) {
 
 export function rm(cli: Cli) {
   return verb('rm', 'delete sandboxes, with their unnamed snapshots')
+    .alias('delete')
     .argument('<sandbox...>')
     .action(
       cli.run(async (context, _, references) => {
@@ -143,7 +144,7 @@ function crashLines({ detail, at, resumesFrom, lost }: NonNullable<SandboxFields
 
 function describe(fields: SandboxFields): string[] {
   const { crash, expiry, forkedFrom, idle, pauseFailure } = fields;
-  const pauses = idle.pauseAfterMs === null ? 'never by itself' : `after ${idle.pauseAfterMs / 1000} s idle`;
+  const pauses = idle.pauseAfterMs === null ? 'never paused by itself' : `paused after ${idle.pauseAfterMs / 1000} s`;
   const lines: [string, string][] = [
     ['id', fields.id],
     ['name', fields.name ?? '-'],
@@ -159,7 +160,7 @@ function describe(fields: SandboxFields): string[] {
         ]),
     ['template', fields.template],
     ['size', sizeText(fields)],
-    ['paused', pauses],
+    ['when idle', pauses],
     ['network', networkText(fields)],
     ...(expiry === null ? [] : [['expires', `${expiry.at}, by ${expiry.action}`] as [string, string]]),
     ['created', `${fields.createdAt} (${ageText(fields.createdAt)} ago)`],

@@ -5,6 +5,10 @@ import { resolveSandbox } from '../resolve.ts';
 
 export function schedules(cli: Cli) {
   return verb('schedules', 'list when a sandbox is woken by itself, what is run then, and what came of it last')
+    .addHelpText(
+      'after',
+      '\nSchedules are made by the SDK (`sandbox.schedules.create`) and the API (POST /v1/sandboxes/{id}/schedules).',
+    )
     .argument('<sandbox>')
     .action(
       cli.run(async (context, _, reference) => {

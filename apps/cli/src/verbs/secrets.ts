@@ -53,6 +53,7 @@ export function secrets(cli: Cli) {
   );
   group.addCommand(
     verb('rm', 'delete a secret, with its bindings')
+      .alias('delete')
       .argument('<name>')
       .action(
         cli.run(async ({ out, connection }, _, name) => {
@@ -119,6 +120,7 @@ export function bindings(cli: Cli) {
   );
   group.addCommand(
     verb('rm', 'delete a binding')
+      .alias('delete')
       .argument('<name>')
       .action(
         cli.run(async ({ out, connection }, _, name) => {
@@ -184,8 +186,20 @@ function rowOfSecret({ name, source, version, updatedAt }: Secret): string[] {
   return [name, inert(from), `${version}`, ageText(updatedAt)];
 }
 
-function rowOfBinding({ name, secret, hosts, methods, paths, place, projects, env }: SecretBinding): string[] {
-  const what = [methods === 'all' ? 'any' : methods.join(','), ...hosts, ...(paths.includes('/') ? [] : paths)].join(
+function rowOfBinding({
+  name,
+  secret,
+  hosts,
+  ports: at,
+  methods,
+  paths,
+  place,
+  projects,
+  env,
+}: SecretBinding): string[] {
+  const port = at === 'all' ? ':*' : at.length === 1 && at[0] === 443 ? '' : `:${at.join(',')}`;
+  const places = hosts.map((host) => `${host}${port}`);
+  const what = [methods === 'all' ? 'any' : methods.join(','), ...places, ...(paths.includes('/') ? [] : paths)].join(
     ' ',
   );
   const where = 'name' in place ? `${place.in} ${place.name}` : place.in;
