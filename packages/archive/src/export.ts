@@ -37,7 +37,7 @@ const PIECES_AT_ONCE = 4;
 const TOLD_EVERY_MS = 250;
 
 export interface ExportPlan extends ChunkPlan {
-  readonly vault: Pick<Vault, 'openPoint' | 'readPoint'>;
+  readonly vault: Pick<Vault, 'openPoint' | 'readManifest' | 'readPoint'>;
   readonly sandboxId: SandboxId;
   readonly template: string;
   /** A point after those that it grew from; the last is the one to go on from. They must not be deleted meanwhile. */
@@ -139,7 +139,7 @@ async function knownPoints({
 }
 
 async function parentOf({ vault }: ExportPlan, snapshotId: SnapshotId): Promise<SnapshotId | null> {
-  return (await vault.readPoint(snapshotId)).manifest.parent;
+  return (await vault.readManifest(snapshotId)).parent;
 }
 
 /** The parent where it is known; else the last one, which is most like it. */

@@ -82,7 +82,7 @@ export function createOrders(state: NodeState): Orders {
     checkPoint: (vault, snapshotId) => ledger.vault(vault).checkPoint(snapshotId),
     points: (vault) => ledger.vault(vault).points(),
     async pointOwner(vault, snapshotId) {
-      const { owner } = (await ledger.vault(vault).readPoint(snapshotId)).manifest;
+      const { owner } = await ledger.vault(vault).readManifest(snapshotId);
       return owner.kind === 'sandbox' ? owner.sandboxId : null;
     },
     async changed(sandboxId) {

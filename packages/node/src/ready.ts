@@ -79,14 +79,11 @@ export class ReadySnapshots {
 
   async #loadPoints(vault: Vault): Promise<void> {
     for (const snapshotId of await vault.points()) {
-      const manifest = await vault.readPoint(snapshotId).then(
-        (point) => point.manifest,
-        (thrown: unknown) => {
-          // What is bad can never be restored.
-          if (asAppError(thrown).code !== 'snapshot_bad') this.#isUnsure = true;
-          return null;
-        },
-      );
+      const manifest = await vault.readManifest(snapshotId).catch((thrown: unknown) => {
+        // What is bad can never be restored.
+        if (asAppError(thrown).code !== 'snapshot_bad') this.#isUnsure = true;
+        return null;
+      });
       if (manifest === null) continue;
       if (manifest.owner.kind !== 'ready') {
         if (kindOf(manifest) === 'memory') this.#vmmBuilds.add(manifest.machine.vmmBuild);
@@ -94,7 +91,9 @@ export class ReadySnapshots {
       }
       const template = this.#templates.get(manifest.owner.template);
       const fits = sameMachine(manifest.machine, this.#machinery.runtime.machine);
-      if (template === undefined || template.digest !== manifest.owner.imageDigest || !fits) {
+      const isWhole = await readsWhole(vault, snapshotId);
+      if (isWhole === null) continue;
+      if (template === undefined || template.digest !== manifest.owner.imageDigest || !fits || !isWhole) {
         const what = `the ready snapshot ${snapshotId}`;
         await vault.deletePoint(snapshotId).catch((thrown: unknown) => this.#stays(what, vault, thrown));
         continue;
@@ -216,4 +215,12 @@ export class ReadySnapshots {
 
 function sameMachine(a: MachineFacts, b: MachineFacts): boolean {
   return (Object.keys(a) as (keyof MachineFacts)[]).every((key) => a[key] === b[key]);
+}
+
+/** Null: that cannot be told now. */
+function readsWhole(vault: Vault, snapshotId: SnapshotId): Promise<boolean | null> {
+  return vault.readPoint(snapshotId).then(
+    () => true,
+    (thrown: unknown) => (asAppError(thrown).code === 'snapshot_bad' ? false : null),
+  );
 }

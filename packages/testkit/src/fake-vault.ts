@@ -224,11 +224,15 @@ export class FakeVault implements Vault {
     return this.storage.list(this.#path('points')) as SnapshotId[];
   }
 
+  async readManifest(snapshotId: SnapshotId): Promise<PointManifest> {
+    await this.faults.at('vault.readManifest');
+    return this.#manifestOf(snapshotId);
+  }
+
   async readPoint(snapshotId: SnapshotId): Promise<ReadPoint> {
     await this.faults.at('vault.readPoint');
     const point = this.#path('points', snapshotId);
-    if (!this.storage.has(point)) throw new AppError('snapshot_bad', `There is no point ${snapshotId}.`);
-    const manifest = JSON.parse(this.storage.read(join(point, 'manifest.json')).toString()) as PointManifest;
+    const manifest = this.#manifestOf(snapshotId);
     if (manifest.deviceState === null) return { manifest, deviceState: null };
     const deviceState = this.storage.read(join(point, 'device.state'));
     const sha256 = createHash('sha256').update(deviceState).digest('hex');
@@ -236,6 +240,12 @@ export class FakeVault implements Vault {
       throw new AppError('snapshot_bad', `The device state of ${snapshotId} does not match its manifest.`);
     }
     return { manifest, deviceState };
+  }
+
+  #manifestOf(snapshotId: SnapshotId): PointManifest {
+    const point = this.#path('points', snapshotId);
+    if (!this.storage.has(point)) throw new AppError('snapshot_bad', `There is no point ${snapshotId}.`);
+    return JSON.parse(this.storage.read(join(point, 'manifest.json')).toString()) as PointManifest;
   }
 
   async checkPoint(snapshotId: SnapshotId): Promise<void> {

@@ -327,6 +327,7 @@ function pointCases(vaultOf: () => Vault): void {
     } else await vault.seal(lifeId, manifest, DEVICE_STATE);
     expect(await vault.points()).toEqual([snapshotId]);
     const point = await vault.readPoint(snapshotId);
+    expect(await vault.readManifest(snapshotId)).toEqual(point.manifest);
     expect(point.manifest).toEqual(manifest);
     expect(Buffer.from(point.deviceState ?? [])).toEqual(DEVICE_STATE);
   });

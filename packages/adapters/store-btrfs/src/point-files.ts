@@ -62,11 +62,19 @@ async function checkedText(folder: string, { manifest, deviceState }: ReadPoint)
   return `${text}\n`;
 }
 
-/** Everything verified, or `snapshot_bad` with the reason. Disk and memory are not read. */
-export async function readPointFiles(folder: string, snapshotId: string): Promise<ReadPoint> {
+/** What the manifest says, or `snapshot_bad` with the reason. */
+export async function readManifestFile(folder: string, snapshotId: string): Promise<PointManifest> {
   return orBad(snapshotId, async () => {
     const manifest = parseManifest((await readBounded(join(folder, MANIFEST), MAX_MANIFEST_BYTES)).toString('utf8'));
     if (manifest.snapshotId !== snapshotId) throw new Error(`its manifest is that of ${manifest.snapshotId}`);
+    return manifest;
+  });
+}
+
+/** Everything verified, or `snapshot_bad` with the reason. Disk and memory are not read. */
+export async function readPointFiles(folder: string, snapshotId: string): Promise<ReadPoint> {
+  const manifest = await readManifestFile(folder, snapshotId);
+  return orBad(snapshotId, async () => {
     const deviceState =
       kindOf(manifest) === 'disk' ? null : await readBounded(join(folder, DEVICE_STATE), MAX_DEVICE_STATE_BYTES);
     checkDeviceState(manifest, deviceState);

@@ -43,7 +43,7 @@ import { makeLife, memoryBytesOf } from './life-files.ts';
 import { OpenGate } from './open-gate.ts';
 import { ownBytes } from './own-bytes.ts';
 import { openContent, receiveContent } from './point-content.ts';
-import { checkPointFiles, layPointFiles, readPointFiles, writePointFiles } from './point-files.ts';
+import { checkPointFiles, layPointFiles, readManifestFile, readPointFiles, writePointFiles } from './point-files.ts';
 import { ReadThrough } from './read-through.ts';
 import { reclaim, SpaceReserve } from './space.ts';
 import { NO_STEPS, type StepHook } from './steps.ts';
@@ -253,6 +253,12 @@ export class BtrfsVault implements Vault {
 
   points(): Promise<readonly SnapshotId[]> {
     return this.#run('listing the snapshots', () => this.#list('points', 'snapshot'));
+  }
+
+  readManifest(snapshotId: SnapshotId): Promise<PointManifest> {
+    return this.#run(`reading the manifest of ${snapshotId}`, () =>
+      readManifestFile(this.#layout.place('points', snapshotId), snapshotId),
+    );
   }
 
   readPoint(snapshotId: SnapshotId): Promise<ReadPoint> {

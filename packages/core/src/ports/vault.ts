@@ -67,6 +67,8 @@ export interface Vault {
   /** Drops a staged point. Idempotent. */
   abandon(snapshotId: SnapshotId): Promise<void>;
   points(): Promise<readonly SnapshotId[]>;
+  /** What the manifest says, and no proof that the rest is there: for looking through thousands. Throws `snapshot_bad`. */
+  readManifest(snapshotId: SnapshotId): Promise<PointManifest>;
   /** The manifest and device state, digests verified; throws `snapshot_bad` with the reason. */
   readPoint(snapshotId: SnapshotId): Promise<ReadPoint>;
   /**
