@@ -223,6 +223,25 @@ describe('schedules', () => {
     expect(await world.json('schedules', 'early')).toMatchObject([{ id }, { enabled: false }]);
     await world.ok('rm', 'early');
   });
+
+  it('are made and deleted', async () => {
+    await world.ok('create', '-n', 'early');
+    const zoned = ['--time-zone', 'Europe/Berlin', 'early', '0 8 * * MON', './report', '--all'];
+    const id = (await world.ok('schedules', 'create', ...zoned)).trim();
+    const [line, wake] = [
+      JSON.parse(await world.ok('schedules', 'create', '--json', 'early', '@daily', 'a | b')),
+      JSON.parse(await world.ok('schedules', 'create', '--json', 'early', '@hourly')),
+    ];
+    expect(await world.json('schedules', 'early')).toMatchObject([
+      { id, timeZone: 'Europe/Berlin', exec: { argv: ['./report', '--all'] } },
+      { id: line.id, exec: { command: 'a | b' } },
+      { id: wake.id, timeZone: 'UTC', exec: null },
+    ]);
+    expect((await world.run(['schedules', 'create', 'early', 'soon'])).stderr).toMatch(/bad_request[\s\S]*Next: /);
+    expect(await world.ok('schedules', 'rm', 'early', id, line.id)).toBe(`${id}\n${line.id}\n`);
+    expect(await world.json('schedules', 'early')).toMatchObject([{ id: wake.id }]);
+    await world.ok('rm', 'early');
+  });
 });
 
 describe('errors', () => {
