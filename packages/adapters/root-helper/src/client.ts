@@ -21,11 +21,11 @@ export interface StartedVmm {
   readonly startTime: string;
 }
 
-/** Which limits hold each VMM, which do not, and why. */
+/** Which limits of the machine hold each VMM, as people are told. */
 export interface HelperLimits {
+  /** E.g. `memory (cgroup v1)`. */
   readonly inForce: readonly string[];
-  readonly missing: readonly string[];
-  readonly failures: readonly string[];
+  readonly missing: readonly { readonly limit: string; readonly reason: string; readonly remedy: string }[];
 }
 
 interface LifeOfVmm {
@@ -77,8 +77,7 @@ const nothing = z.strictObject({});
 const limitsSchema = z.object({
   pid: z.int(),
   inForce: z.array(z.string()),
-  missing: z.array(z.string()),
-  failures: z.array(z.string()),
+  missing: z.array(z.strictObject({ limit: z.string(), reason: z.string(), remedy: z.string() })),
 });
 const vaultSchema = z.strictObject({ uuid: z.string(), mounted: z.boolean() });
 const vmmSchema = z.strictObject({ pid: z.int().min(2), startTime: z.string().regex(/^\d+$/) });

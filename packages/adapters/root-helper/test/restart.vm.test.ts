@@ -1,9 +1,12 @@
 /** The helper is killed in the middle of each verb, at ever later moments, and started again: what is repeated then works. */
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { glob, link, mkdir, readdir, readFile, rmdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '@space/core';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { loopsOf, makeWorld, RUN, SIZE, type World } from './world.ts';
 
 /** Longer than each verb takes when it is not disturbed, on a machine that is not busy. */
@@ -90,5 +93,31 @@ it('equipVmm, endVmm and clearVmm', async () => {
     await disturbed(() => helper.clearVmm(RUN), moments('clearVmm')[index] ?? 0);
     control.socket.destroy();
     expect(await world.remains()).toEqual([]);
+  }
+});
+
+it('its start removes the cgroups of uids that nobody holds and that have no process, and no others', async (context) => {
+  const parents = await Array.fromAsync(glob('/sys/fs/cgroup/{space,*/space}'));
+  if (parents.length === 0) return context.skip();
+  const { first, count, registry } = world.config.uids;
+  const [abandoned, inUse, held, foreign] = [first + count - 1, first + count - 2, first + count - 3, first + count];
+  const groupsOf = (uid: number) => parents.map((parent) => join(parent, `vmm-${uid}`));
+  const sleeper = spawn('sleep', ['600']);
+  try {
+    for (const path of [abandoned, inUse, held, foreign].flatMap(groupsOf)) await mkdir(path);
+    for (const path of groupsOf(inUse)) await writeFile(join(path, 'cgroup.procs'), `${sleeper.pid}`);
+    await writeFile(join(world.folder, 'held'), `${held}`);
+    await link(join(world.folder, 'held'), join(registry, `${held}`));
+    process.kill(world.process.pid ?? 0, 'SIGKILL');
+    await vi.waitFor(() => expect(groupsOf(abandoned).filter(existsSync)).toEqual([]), 10_000);
+    // It answers once it has started, and then nothing more is removed.
+    await world.helper.endVmm(RUN);
+    for (const path of [inUse, held, foreign].flatMap(groupsOf)) expect(existsSync(path)).toBe(true);
+  } finally {
+    const ended = once(sleeper, 'close');
+    sleeper.kill('SIGKILL');
+    await ended;
+    const remains = [abandoned, inUse, held, foreign].flatMap(groupsOf).filter(existsSync);
+    for (const path of remains) await vi.waitFor(() => rmdir(path), 5_000);
   }
 });

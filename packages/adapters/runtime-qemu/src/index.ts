@@ -3,7 +3,6 @@
  * snapshot of the file system is a snapshot of the memory; this package adds the device state, processes and sockets.
  */
 export { findBuilds } from './kept-builds.ts';
-export type { JailReport } from './limits.ts';
 export { type Accelerator, type GuestBoot, nameOfBuild, type QemuRuntimeOptions, type VmmBuild } from './options.ts';
 export { type AcceleratorFinding, type ProbeOptions, probeAccelerator } from './probe.ts';
 export { openQemuRuntime, type QemuRuntime } from './runtime.ts';

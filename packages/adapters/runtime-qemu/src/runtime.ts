@@ -15,11 +15,11 @@ import {
   type VmRecord,
   type VmSpec,
 } from '@space/core';
+import type { HelperLimits } from '@space/root-helper';
 import { harmlessTail } from './byte-ring.ts';
 import { kernelCommandLine, machineFacts } from './command-line.ts';
 import { endMigration } from './device-state.ts';
 import { connectQmp, endAndClear, type Launched, launchVmm } from './launch.ts';
-import { type JailReport, reportOn } from './limits.ts';
 import { bootMachine, type InsideFiles, restoreMachine } from './machine-setup.ts';
 import { type Accelerator, nameOfBuild, type QemuRuntimeOptions } from './options.ts';
 import { isAlive, isErrno } from './process-identity.ts';
@@ -36,7 +36,7 @@ export interface QemuRuntime extends Runtime {
   readonly accelerator: Accelerator;
   readonly vmmVersion: string;
   /** Which limits hold each VMM here. */
-  readonly jail: JailReport;
+  readonly jail: HelperLimits;
   /** Resolves when no spare is being started; for measurements. */
   sparesSettled(): Promise<void>;
 }
@@ -59,14 +59,14 @@ class OpenRuntime implements QemuRuntime {
   readonly memory = 'in_place';
   readonly accelerator: Accelerator;
   readonly vmmVersion: string;
-  readonly jail: JailReport;
+  readonly jail: HelperLimits;
   readonly machine: MachineFacts;
   readonly spares: Spares;
   readonly #options: QemuRuntimeOptions;
   readonly #commandLine: string;
 
   constructor(options: QemuRuntimeOptions, commandLine: string) {
-    this.jail = reportOn(options.helper.limits);
+    this.jail = options.helper.limits;
     this.#options = options;
     this.#commandLine = commandLine;
     this.accelerator = options.accelerator;

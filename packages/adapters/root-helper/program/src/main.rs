@@ -15,6 +15,7 @@ mod cgroups;
 mod config;
 mod failure;
 mod files;
+mod lacks;
 mod loops;
 mod mounts;
 mod names;

@@ -66,6 +66,17 @@ impl Uids {
         free_when_abandoned(&self.entry(uid)).map(drop)
     }
 
+    /// Calls `each` with those of `uids` that are of this range and that nobody holds; nobody takes one meanwhile.
+    pub fn for_free(&self, uids: impl IntoIterator<Item = u32>, mut each: impl FnMut(u32)) -> Result<()> {
+        let _lock = self.lock()?;
+        for uid in uids {
+            if self.holds(uid) && free_when_abandoned(&self.entry(uid))? {
+                each(uid);
+            }
+        }
+        Ok(())
+    }
+
     fn entry(&self, uid: u32) -> PathBuf {
         self.registry.join(uid.to_string())
     }
@@ -162,6 +173,17 @@ mod tests {
             seen.push(uid);
         }
         assert_eq!(seen, [1001, 1002, 1000]);
+    }
+
+    #[test]
+    fn only_those_of_the_range_that_nobody_holds_are_free() {
+        let world = World::new("free");
+        let (uids, gone, kept) = (world.uids(), world.run_folder("gone"), world.run_folder("kept"));
+        assert_eq!((uids.take(&gone).unwrap(), uids.take(&kept).unwrap()), (1001, 1002));
+        fs::remove_dir_all(gone).unwrap();
+        let mut free = vec![];
+        uids.for_free([0, 999, 1000, 1001, 1002, 1003], |uid| free.push(uid)).unwrap();
+        assert_eq!(free, [1000, 1001]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use crate::cgroups::Missing;
 use crate::config::{Config, Kind};
 use crate::failure::{Failure, Result};
 use crate::names::{LifeId, PlaceName, RunName, number};
@@ -97,14 +98,19 @@ impl Helper {
 
     fn hello(&self) -> String {
         let cgroups = &self.vmms.cgroups;
+        let missing: Vec<_> = cgroups.missing.iter().map(missing_text).collect();
         format!(
-            "{{\"pid\":{},\"inForce\":{},\"missing\":{},\"failures\":{}}}",
+            "{{\"pid\":{},\"inForce\":{},\"missing\":[{}]}}",
             std::process::id(),
             quoted_list(&cgroups.in_force),
-            quoted_list(&cgroups.missing),
-            quoted_list(&cgroups.failures)
+            missing.join(",")
         )
     }
+}
+
+fn missing_text(Missing { limit, reason, remedy }: &Missing) -> String {
+    let (limit, reason, remedy) = (quoted(limit), quoted(reason), quoted(remedy));
+    format!("{{\"limit\":{limit},\"reason\":{reason},\"remedy\":{remedy}}}")
 }
 
 #[cfg(test)]
