@@ -66,10 +66,14 @@ export interface EventsRequest {
   readonly limit: number;
 }
 
+/** The detail of `events_lost` for a cursor that no event has reached. */
+export const CURSOR_AHEAD =
+  'The cursor is ahead of every event: it is of another database, or of a time that a restored database does not know.';
+
 export interface EventRecords {
   /** A cursor before all that is written from now on; what others write at this moment may come behind it too. */
   latest(): Promise<string>;
-  /** In order. Throws `events_lost` when what came after the cursor is no longer kept. */
+  /** In order. Throws `events_lost` when what came after the cursor is no longer kept, and for a cursor ahead of all events. */
   list(request: EventsRequest): Promise<readonly RecordedEvent[]>;
   dropBefore(time: Date): Promise<void>;
 }

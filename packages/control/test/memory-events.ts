@@ -1,6 +1,12 @@
 /** The outbox in memory, for tests. */
 import { AppError } from '@space/core';
-import type { EventRecords, EventsRequest, NewEvent, RecordedEvent } from '../src/event-records.ts';
+import {
+  CURSOR_AHEAD,
+  type EventRecords,
+  type EventsRequest,
+  type NewEvent,
+  type RecordedEvent,
+} from '../src/event-records.ts';
 
 export class MemoryEvents implements EventRecords {
   readonly #turn: () => Promise<void>;
@@ -21,6 +27,7 @@ export class MemoryEvents implements EventRecords {
     await this.#turn();
     const from = after === null ? this.#floor : placeOf(after);
     if (from < this.#floor) throw new AppError('events_lost', 'What came right after the cursor is no longer kept.');
+    if (from > this.#count) throw new AppError('events_lost', CURSOR_AHEAD);
     const own = this.#events.filter(
       (one) =>
         placeOf(one.cursor) > from &&
@@ -42,5 +49,7 @@ export class MemoryEvents implements EventRecords {
 }
 
 function placeOf(cursor: string): number {
-  return Number(cursor.split('-')[1]);
+  const [tx, number] = cursor.split('-').map(Number);
+  // Nothing is of a later transaction than the first here.
+  return tx === 0 ? (number ?? 0) : Number.POSITIVE_INFINITY;
 }

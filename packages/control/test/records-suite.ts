@@ -808,6 +808,17 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
         expect(await kinds(sure(third).cursor)).toHaveLength(3);
       });
 
+      it('a cursor ahead of all that was ever written is refused, and not waited on in silence', async () => {
+        await running();
+        for (const ahead of ['999999999999999999-5', `${'9'.repeat(18)}-${'9'.repeat(18)}`])
+          await expect(list(ahead)).rejects.toMatchObject({ code: 'events_lost' });
+        // The newest place of all is none of those, also while others write.
+        const writing = Array.from({ length: 8 }, () => running());
+        for (let times = 0; times < 8; times++) expect(await list(await records.events.latest())).toBeInstanceOf(Array);
+        await Promise.all(writing);
+        expect(await kinds(sure((await list()).at(-1)).cursor)).toEqual([]);
+      });
+
       it('are missed by nobody who follows while many write', async () => {
         const made: string[] = [];
         let writing = true;

@@ -4,7 +4,7 @@
  * (transaction, number), and only those of transactions before every one that still runs. So nothing comes to stand before
  * what was read.
  */
-import type { EventRecords, EventsRequest, NewEvent, RecordedEvent } from '@space/control';
+import { CURSOR_AHEAD, type EventRecords, type EventsRequest, type NewEvent, type RecordedEvent } from '@space/control';
 import {
   type ApiKeyId,
   AppError,
@@ -49,9 +49,14 @@ export class PostgresEvents implements EventRecords {
         .limit(limit)
         .execute();
       // Asked last: where the floor is not above the cursor now, nothing was missing when the rows were read.
-      const floor = await this.#db.selectFrom('event_floor').selectAll().executeTakeFirstOrThrow();
+      const floor = await this.#db
+        .selectFrom('event_floor')
+        .select(['tx', 'number', sql<string>`pg_snapshot_xmax(pg_current_snapshot())::text`.as('nextTx')])
+        .executeTakeFirstOrThrow();
       if (after !== null && isBefore(from, floor))
         throw new AppError('events_lost', 'What came right after the cursor is no longer kept.');
+      // No transaction of this database has got as far: the reader would wait in silence for what passes it by.
+      if (BigInt(from.tx) >= BigInt(floor.nextTx)) throw new AppError('events_lost', CURSOR_AHEAD);
       return rows.map(eventOf);
     });
   }

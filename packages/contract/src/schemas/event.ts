@@ -17,7 +17,8 @@ export const eventsQuery = z.strictObject({
     .exactOptional()
     .meta({
       description:
-        'Go on behind this cursor; `latest`: only what happens from now on. Without it, from the first that is kept.',
+        'Go on behind this cursor; `latest`: only what happens from now on. Without it, from the first that is kept. ' +
+        '`events_lost`: what came after it is no longer kept, or this database has not got so far, as after a restore.',
     }),
   follow: z
     .enum(['true', 'false'])
