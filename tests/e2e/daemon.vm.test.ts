@@ -1,5 +1,7 @@
 /** The node, then all of the daemon is killed; VMs run on, and the next process takes them up. */
+
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -77,6 +79,7 @@ it('keeps running sandboxes and their commands through a kill -9 of the node and
       'Stopped. Everything is kept',
     );
     expect(await processesNaming(config.runDir, config.dataDir)).toEqual([]);
+    expect(existsSync(config.runDir)).toBe(false);
 
     daemon = await startDaemon(config, port);
     const paused = await Sandbox.connect(sandbox.id, { baseUrl: daemon.url, apiKey });

@@ -14,7 +14,7 @@ type Folders = Pick<Config, 'dataDir' | 'runDir'>;
 export const lockFileOf = ({ dataDir }: Folders): string => join(dataDir, 'lock');
 const controlFolderOf = ({ dataDir }: Folders): string => join(dataDir, 'control');
 export const databaseDirOf = (folders: Folders): string => join(controlFolderOf(folders), 'postgres');
-export const databaseSocketDirOf = ({ runDir }: Folders): string => join(runDir, 'db');
+export const databaseSocketDirOf = ({ runDir }: Pick<Folders, 'runDir'>): string => join(runDir, 'db');
 export const nodeSocketOf = ({ runDir }: Folders): string => join(runDir, 'node', 'link');
 export const gatewaySocketOf = ({ runDir }: Folders): string => join(runDir, 'gateway', 'link');
 /** Where the node brings what leaves sandboxes; control may not. */
@@ -57,6 +57,18 @@ export async function makeFolders(config: Folders, users: Users): Promise<void> 
   await makeFolder(join(runDir, 'gateway'), SHARED_WITH_GROUP, { uid: users.gateway.uid, gid: control.gid });
   await makeFolder(join(runDir, 'egress'), SHARED_WITH_GROUP, { uid: users.gateway.uid, gid: users.node.gid });
   await adoptDatabase(config, users.control);
+}
+
+/**
+ * What lies under /run serves one run of the platform, and goes with it. It stays while the next start has a VMM to take up, or
+ * a database server to find. To be called with the lock held and every process ended. Says whether it is gone.
+ */
+export async function removeRunFolder({ runDir }: Pick<Folders, 'runDir'>): Promise<boolean> {
+  for (const path of [livesFolderOf({ runDir }), databaseSocketDirOf({ runDir })]) {
+    if ((await exists(path)) && (await readdir(path)).length > 0) return false;
+  }
+  await rm(runDir, { recursive: true, force: true });
+  return true;
 }
 
 type Owner = Pick<User, 'uid' | 'gid'>;

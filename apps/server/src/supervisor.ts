@@ -22,7 +22,7 @@ import { helperConfig } from './helper-config.ts';
 import { checkAddress, listenOn } from './listen.ts';
 import { keepAssetsMarked } from './marked-assets.ts';
 import type { PausedAll } from './pause-all.ts';
-import { buildsFolderOf, lockFileOf, makeDataFolder, makeFolders, type RoleName } from './places.ts';
+import { buildsFolderOf, lockFileOf, makeDataFolder, makeFolders, type RoleName, removeRunFolder } from './places.ts';
 import type { FromRole, RoleConfig, Welcome } from './role-messages.ts';
 import { type EndFacts, type OpenDescriptors, Supervised } from './supervised.ts';
 import { findUsers } from './users.ts';
@@ -93,6 +93,10 @@ export async function superviseRoles({
     await roles.control.stop(pause);
     await Promise.all([roles.node.stop(false), roles.gateway.stop(false)]);
     await helper.close();
+    // The next start makes it anew.
+    await removeRunFolder(config).catch((error: unknown) =>
+      onHelperEnd(`${config.runDir} could not be removed: ${error}`),
+    );
     await lock.close();
   };
   try {
