@@ -26,7 +26,10 @@ export interface StartOptions extends CallOptions {
   readonly cwd?: string;
   /** Name or uid in the sandbox; default: `user`. */
   readonly user?: string;
-  /** After this time the whole process tree is killed, and the result says `timedOut`. Default: no limit. */
+  /**
+   * After this time the whole process tree is killed, and the result says `timedOut`. Default: no limit. Root in the sandbox
+   * can take a process out of the tree.
+   */
   readonly timeoutMs?: number;
   /** Not paused as idle while the process, or what it left, is alive. */
   readonly keepAwake?: boolean;

@@ -59,6 +59,7 @@ export const execBody = z
       .meta({
         description:
           'After this time the whole process tree is killed, and `exited` says `timedOut`. Left out: no limit. ' +
+          'Root in the sandbox can take a process out of the tree. ' +
           'Counted while the sandbox runs, whether or not anybody reads.',
       }),
     stdin: z.boolean().exactOptional().meta({
@@ -188,8 +189,13 @@ export const resizeBody = z.strictObject(terminalSize).meta({ id: 'ResizeTermina
 export const signalBody = z
   .strictObject({
     signal: z.enum(Object.keys(SIGNALS) as [SignalName, ...SignalName[]]),
-    target: z.enum(['tree', 'leader']).default('tree').meta({
-      description: 'The process and all that it has started, wherever they hide; or the process alone.',
-    }),
+    target: z
+      .enum(['tree', 'leader'])
+      .default('tree')
+      .meta({
+        description:
+          'The process and all that it has started, wherever they hide, but for what root in the sandbox has taken out of its ' +
+          'cgroup; or the process alone.',
+      }),
   })
   .meta({ id: 'SignalProcess' });

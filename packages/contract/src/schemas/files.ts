@@ -66,9 +66,10 @@ export const listFilesQuery = z
 export const readFileQuery = z
   .strictObject({
     ...file,
-    offset: queryInteger(0, Number.MAX_SAFE_INTEGER)
-      .exactOptional()
-      .meta({ description: 'First byte to read; past the end, the answer is empty. Not together with Range.' }),
+    offset: queryInteger(0, Number.MAX_SAFE_INTEGER).exactOptional().meta({
+      description:
+        'First byte to read; past the end, the answer is empty (a Range past it is `range_unsatisfiable`). Not together with Range.',
+    }),
     length: queryInteger(1, Number.MAX_SAFE_INTEGER).exactOptional().meta({ description: 'At most so many bytes.' }),
   })
   .refine(...oneFormOf('path'));
