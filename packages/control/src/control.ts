@@ -3,17 +3,7 @@
  * on the same records goes on where an earlier one died.
  */
 import type { UseCases } from '@space/contract';
-import {
-  type ApiKeyId,
-  AppError,
-  type GatewayPort,
-  type LifeEnd,
-  type PortConnection,
-  type SandboxId,
-  type ShareId,
-  type SpaceNews,
-  type VaultName,
-} from '@space/core';
+import type { ApiKeyId, GatewayPort, PortConnection, SandboxId, ShareId } from '@space/core';
 import { ActivityLog } from './activity.ts';
 import { Admission } from './admission.ts';
 import { type Identity, identify } from './api-keys.ts';
@@ -48,13 +38,12 @@ import { ProjectPurge } from './project-purge.ts';
 import { type ReconcileReport, Reconciler } from './reconcile.ts';
 import { RegularArchives } from './regular-archives.ts';
 import { Relief } from './relief.ts';
-import { Repeated } from './repeated.ts';
 import { Retracer } from './retrace.ts';
-import { ROLL_EVERY_MS, RollingPoints } from './rolling.ts';
-import { SAMPLE_EVERY_MS, Sampler } from './sampler.ts';
+import { RollingPoints } from './rolling.ts';
+import { Sampler } from './sampler.ts';
 import { ScheduleRuns } from './schedule-runs.ts';
 import { ScheduleUseCases } from './schedule-use-cases.ts';
-import { SCRUB_EVERY_MS, Scrubber } from './scrubber.ts';
+import { Scrubber } from './scrubber.ts';
 import { SecretUseCases } from './secret-use-cases.ts';
 import { SetWakes } from './set-wakes.ts';
 import { type SharedPort, Shares } from './shares.ts';
@@ -63,11 +52,8 @@ import { TenantUseCases } from './tenant-use-cases.ts';
 import { Pins } from './timeline.ts';
 import { eachInTurn, settledWithin } from './turns.ts';
 import { viewEgress } from './views.ts';
+import { Watch } from './watch.ts';
 
-const RECONCILE_EVERY_MS = 15_000;
-/** How late what is due may be begun. */
-const CLOCK_EVERY_MS = 1_000;
-const CLOSE_TIMEOUT_MS = 20_000;
 const TIDY_MS = 1_000;
 /** How long the journal tells of operations that nobody asked for. */
 const UNASKED_KEPT_MS = 7 * 24 * 60 * 60 * 1000;
@@ -339,105 +325,4 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       await settledWithin(Promise.all(tidied), TIDY_MS);
     },
   };
-}
-
-const ROUND_FAILED = 'a round of the reconciler failed; the next will try';
-
-interface Duties {
-  /** What is old or deleted goes. */
-  dropOld(): Promise<void>;
-  sample(): Promise<void>;
-  /** Tells a gateway that is another one, and takes what it has seen. */
-  watchGateway(): Promise<void>;
-  /** Takes what the gateway holds, for as long as it answers. */
-  followAsks(): Promise<void>;
-  /** Links what has ended into the audit's chains. */
-  link(): Promise<void>;
-  /** Ends approvals that are late, and tells of those that wait. */
-  lookAtAsks(): Promise<void>;
-  /** Does what is due. */
-  lookAtClock(): Promise<void>;
-  /** Looks for marked commands that have ended. */
-  checkpoint(): Promise<void>;
-  /** Reads what has not been read for long. */
-  scrub(): Promise<void>;
-  /** What is done about a vault that runs short. */
-  relieve(vault: VaultName, availableBytes: number): Promise<void>;
-  /** Points that are due, and what is to be collected. */
-  roll(): Promise<void>;
-}
-
-/** What runs by itself: rounds of the reconciler, of the sampler, of set times, of points, and of what goes. None waits for another. */
-class Watch {
-  readonly #ports: ControlPorts;
-  readonly #reconciler: Reconciler;
-  readonly #driver: Driver;
-  readonly #duties: Duties;
-  readonly #busy = new Set<Promise<unknown>>();
-  readonly #repeated: readonly Repeated[];
-  #unsubscribe: readonly (() => void)[] = [];
-
-  constructor(ports: ControlPorts, reconciler: Reconciler, driver: Driver, duties: Duties) {
-    this.#ports = ports;
-    this.#reconciler = reconciler;
-    this.#driver = driver;
-    this.#duties = duties;
-    const repeated = (everyMs: number, work: () => Promise<void>, failure: string) =>
-      new Repeated(everyMs, work, (err) => ports.logger.warn({ err }, failure));
-    this.#repeated = [
-      repeated(SAMPLE_EVERY_MS, () => duties.sample(), 'the sandboxes could not be sampled'),
-      repeated(CLOCK_EVERY_MS, () => duties.watchGateway(), 'the gateway could not be looked after'),
-      repeated(CLOCK_EVERY_MS, () => duties.followAsks(), 'the gateway could not be followed'),
-      repeated(CLOCK_EVERY_MS, () => duties.link(), 'calls that have ended could not be linked'),
-      repeated(CLOCK_EVERY_MS, () => duties.lookAtAsks(), 'what waits for a reviewer could not be looked up'),
-      repeated(CLOCK_EVERY_MS, () => duties.lookAtClock(), 'what is due could not be looked up'),
-      repeated(ROLL_EVERY_MS, () => duties.checkpoint(), 'a look for commands that have ended failed'),
-      repeated(ROLL_EVERY_MS, () => duties.roll(), 'a round of points failed'),
-      repeated(SCRUB_EVERY_MS, () => duties.scrub(), 'the snapshots could not be checked'),
-      repeated(RECONCILE_EVERY_MS, () => duties.dropOld(), 'what is old could not be dropped'),
-      repeated(RECONCILE_EVERY_MS, async () => void (await reconciler.reconcile()), ROUND_FAILED),
-    ];
-  }
-
-  async start(): Promise<ReconcileReport | null> {
-    const { node, logger } = this.#ports;
-    this.#unsubscribe = [
-      node.onLifeEnded((end) => this.#inBackground(this.#lifeEnded(end))),
-      node.onSpace((news) => this.#inBackground(this.#spaceChanged(news))),
-      node.onBack(() => this.#inBackground(this.#reconciler.reconcile())),
-    ];
-    const report = await this.#reconciler.reconcile().catch((err: unknown) => {
-      if (!(err instanceof AppError) || err.code !== 'node_unavailable') throw err;
-      logger.warn({ err }, 'the node does not answer yet');
-      return null;
-    });
-    for (const repeated of this.#repeated) repeated.start();
-    return report;
-  }
-
-  async close(): Promise<void> {
-    for (const unsubscribe of this.#unsubscribe) unsubscribe();
-    const ended = this.#repeated.map((repeated) => repeated.stop());
-    await this.#driver.close(CLOSE_TIMEOUT_MS);
-    await Promise.allSettled([...this.#busy, ...ended]);
-  }
-
-  /** The end of an operation says what is real; only a life that ended at rest is news. */
-  async #lifeEnded(end: LifeEnd): Promise<void> {
-    await this.#driver.idle(end.sandboxId);
-    await this.#reconciler.lifeEnded(end);
-  }
-
-  async #spaceChanged(news: SpaceNews): Promise<void> {
-    if (news.kind === 'short') return this.#duties.relieve(news.vault, news.availableBytes);
-    await this.#driver.idle(news.sandboxId);
-    await this.#reconciler.lifeTurned(news.sandboxId);
-  }
-
-  #inBackground(work: Promise<unknown>): void {
-    const watched = work
-      .catch((err: unknown) => this.#ports.logger.error({ err }, ROUND_FAILED))
-      .finally(() => this.#busy.delete(watched));
-    this.#busy.add(watched);
-  }
 }
