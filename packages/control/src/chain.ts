@@ -19,7 +19,7 @@ import { stoppable } from './streams.ts';
 const DAY_MS = 24 * 60 * 60 * 1000;
 const PIECE = 1_000;
 const LOOK_EVERY_MS = 500;
-const MAX_FOLLOWERS = 50;
+const MAX_FOLLOWERS = 100;
 /** Each reads all there is; an organisation alone has half of them. */
 const MAX_READERS = 4;
 /** Of calls, in one round. */

@@ -12,7 +12,7 @@ import { viewEvent } from './views.ts';
 const PIECE = 100;
 const LOOK_EVERY_MS = 250;
 /** Each looks at the database four times a second. */
-const MAX_FOLLOWERS = 100;
+const MAX_FOLLOWERS = 200;
 const KEPT_MS = 7 * 24 * 60 * 60 * 1000;
 
 export class EventUseCases {
