@@ -88,13 +88,13 @@ const { accelerator, vmmVersion } = await installation.capabilities();
 const parts = { dirty: byDirtyMemory, size: byMemorySize, throughput, restart: manyRestarts };
 const asked = values.only?.split(',') ?? Object.keys(parts);
 const series: Record<string, Series> = {};
-for (const [name, part] of Object.entries(parts)) if (asked.includes(name)) series[name] = await part();
-
-const report: GrowthReport = {
-  machine: machineAtEnd(vmmVersion, 'template base'),
-  accelerator: accelerator.name,
-  series,
-};
+for (const [name, part] of Object.entries(parts)) {
+  if (!asked.includes(name)) continue;
+  series[name] = await part();
+  // What comes next takes minutes, and what there is should not go with it.
+  await write();
+}
+const report = reportOf();
 console.log(`${report.machine.cores} × ${report.machine.cpu}, load ${report.machine.load.before}, ${accelerator.name}`);
 for (const { varies, points } of Object.values(series)) {
   console.log(`\n${varies}`);
@@ -103,7 +103,14 @@ for (const { varies, points } of Object.values(series)) {
       `${String(x).padStart(8)}  ${results.map((r) => `${r.name} ${r.p50} ${r.unit} (n ${r.n})`).join('  ')}`,
     );
 }
-if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(report, null, 2)}\n`);
+
+function reportOf(): GrowthReport {
+  return { machine: machineAtEnd(vmmVersion, 'template base'), accelerator: accelerator.name, series };
+}
+
+async function write(): Promise<void> {
+  if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(reportOf(), null, 2)}\n`);
+}
 
 async function byDirtyMemory(): Promise<Series> {
   await using sandbox = await installation.create({ ...STILL, size: { memoryMib: ROOMY_MIB } });
