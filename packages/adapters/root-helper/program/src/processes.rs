@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -40,20 +40,24 @@ impl Identity {
     /// SIGKILL, then waits until it is proved dead. The kernel tells at once when it is; whether it was this one is read each time.
     pub fn kill(&self) -> Result<()> {
         let deadline = Instant::now() + KILL_LIMIT;
-        let mut end = open_process(self.pid);
+        // Opened before its start time is read: when that is right, it is the process that this leads to, whatever becomes of its pid.
+        let process = open_process(self.pid);
+        let mut has_ended = false;
         let mut pause = Duration::from_micros(500);
         while self.is_alive()? {
-            unsafe { libc::kill(self.pid, libc::SIGKILL) };
+            send_kill(process.as_ref(), self.pid);
             if Instant::now() > deadline {
                 return Err(Failure::unavailable(format!("process {} does not die", self.pid)));
             }
-            // Told once, it is looked at again and again: it may be another one of that number that has ended.
-            if end.take_if(|end| readable_by(end, Instant::now() + LONGEST_PAUSE).unwrap_or(true)).is_some() {
-                continue;
-            }
-            if end.is_none() {
-                sleep(pause);
-                pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+            match &process {
+                // Told once, it is looked at again and again: it may be another one of that number that has ended.
+                Some(end) if !has_ended => {
+                    has_ended = readable_by(end, Instant::now() + LONGEST_PAUSE).unwrap_or(true);
+                }
+                _ => {
+                    sleep(pause);
+                    pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+                }
             }
         }
         Ok(())
@@ -64,6 +68,18 @@ impl Identity {
 fn open_process(pid: i32) -> Option<OwnedFd> {
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     i32::try_from(fd).ok().filter(|fd| *fd >= 0).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn send_kill(process: Option<&OwnedFd>, pid: i32) {
+    match process {
+        Some(process) => {
+            let none = std::ptr::null::<libc::siginfo_t>();
+            unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), libc::SIGKILL, none, 0) };
+        }
+        None => {
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+    }
 }
 
 struct Stat {
