@@ -1,7 +1,7 @@
 /** The chains of the audit: what has ended is linked in rounds, what is old goes, and anybody may check and take away the rest. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AuditExportEvent, AuditVerification, Caller, Input } from '@space/contract';
-import type { OrganisationId } from '@space/core';
+import { type OrganisationId, SharedPlaces } from '@space/core';
 import {
   beginOf,
   CHAINS,
@@ -13,7 +13,6 @@ import {
 } from './chain-records.ts';
 import type { ControlPorts } from './ports.ts';
 import { retryUnavailable } from './retry.ts';
-import { SharedPlaces } from './shared-places.ts';
 import { stoppable } from './streams.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;

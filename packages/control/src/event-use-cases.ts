@@ -1,11 +1,10 @@
 /** The stream of events: read from the outbox in pieces, and looked at again while somebody follows it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Caller, Input, PlatformEvent } from '@space/contract';
-import { authorise } from '@space/core';
+import { authorise, SharedPlaces } from '@space/core';
 import type { EventsRequest } from './event-records.ts';
 import type { ControlPorts } from './ports.ts';
 import { retryUnavailable } from './retry.ts';
-import { SharedPlaces } from './shared-places.ts';
 import { stoppable } from './streams.ts';
 import { viewEvent } from './views.ts';
 

@@ -48,6 +48,7 @@ export * from './secrets/choose-binding.ts';
 export * from './secrets/placeholder.ts';
 export * from './secrets/secret-binding.ts';
 export * from './secrets/secret-value.ts';
+export * from './shared-places.ts';
 export * from './size.ts';
 export * from './snapshot-policy.ts';
 export * from './space.ts';

@@ -1,7 +1,7 @@
 /** The connections that are open, by sandbox, so that new rules reach them: each can be judged again, and is cut. */
-import { AppError, MAX_EGRESS_CONNECTIONS, type OrganisationId, type SandboxId } from '@space/core';
+import { AppError, MAX_EGRESS_CONNECTIONS, type OrganisationId, type SandboxId, SharedPlaces } from '@space/core';
 
-/** Of all sandboxes; no organisation has more than is left for all others. */
+/** Of all sandboxes. */
 const MAX_CONNECTIONS = 10_000;
 
 export interface OpenConnection {
@@ -16,22 +16,21 @@ export interface OpenConnection {
 
 export class OpenConnections {
   readonly #bySandbox = new Map<SandboxId, Set<OpenConnection>>();
-  readonly #byOrganisation = new Map<OrganisationId | null, number>();
-  #count = 0;
+  readonly #places = new SharedPlaces(MAX_CONNECTIONS, 'connections out of the organisation');
 
   /** Returns what takes it out. Throws `unavailable` when there are too many. */
   add(connection: OpenConnection): () => void {
     const { sandboxId, organisationId } = connection;
     const own = this.#bySandbox.get(sandboxId) ?? new Set();
-    if (own.size >= MAX_EGRESS_CONNECTIONS) throw tooMany('the sandbox');
-    if ((this.#byOrganisation.get(organisationId) ?? 0) >= MAX_CONNECTIONS - this.#count) {
-      throw tooMany('the organisation');
+    if (own.size >= MAX_EGRESS_CONNECTIONS) {
+      const detail = 'Too many connections out of the sandbox are open; others must end first.';
+      throw new AppError('unavailable', detail);
     }
+    const leave = this.#places.enter(organisationId);
     this.#bySandbox.set(sandboxId, own.add(connection));
-    this.#enter(organisationId, 1);
     return () => {
       if (!own.delete(connection)) return;
-      this.#enter(organisationId, -1);
+      leave();
       if (own.size === 0) this.#bySandbox.delete(sandboxId);
     };
   }
@@ -52,18 +51,7 @@ export class OpenConnections {
     for (const connection of this.#all()) connection.cut(new AppError('unavailable', 'The gateway is ending.'));
   }
 
-  #enter(organisationId: OrganisationId | null, change: 1 | -1): void {
-    this.#count += change;
-    const count = (this.#byOrganisation.get(organisationId) ?? 0) + change;
-    if (count > 0) this.#byOrganisation.set(organisationId, count);
-    else this.#byOrganisation.delete(organisationId);
-  }
-
   *#all(): Generator<OpenConnection> {
     for (const own of this.#bySandbox.values()) yield* [...own];
   }
-}
-
-function tooMany(whose: string): AppError {
-  return new AppError('unavailable', `Too many connections out of ${whose} are open; others must end first.`);
 }

@@ -1,6 +1,6 @@
-import type { OrganisationId } from '@space/core';
 import { expect, it } from 'vitest';
-import { SharedPlaces } from '../src/shared-places.ts';
+import type { OrganisationId } from './ids.ts';
+import { SharedPlaces } from './shared-places.ts';
 
 const ONE = 'org_0000000000000001' as OrganisationId;
 const OTHER = 'org_0000000000000002' as OrganisationId;
