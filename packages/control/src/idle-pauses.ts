@@ -18,6 +18,7 @@ import type { Sample } from './sampler.ts';
 const PARALLEL_PAUSES = 4;
 /** Above so many, those that have ended are looked for also in a sandbox that is not idle. */
 const MANY_KEEPERS = 100;
+
 export class IdlePauses {
   readonly #ports: Machinery['ports'];
   readonly #activity: ActivityLog;

@@ -170,25 +170,22 @@ export class Network {
     return certificatePem;
   }
 
-  /** What fails is done with the next round: until then the gateway has what it had, or nothing. */
-  async #orLater(work: () => Promise<void>, failure: string): Promise<void> {
+  /** What fails is done with the next round: until then the gateway has what it had, or nothing. False: it failed. */
+  async #orLater(work: () => Promise<void>, failure: string): Promise<boolean> {
     try {
       await work();
+      return true;
     } catch (err) {
       this.#loaded = null;
       this.#missed += 1;
       this.#ports.logger.warn({ err }, failure);
+      return false;
     }
   }
 
   /** A gateway that is gone lets nothing out. One that answers has what it had: then this is tried once more, and throws. */
   async #inForce(work: () => Promise<void>, failure: string): Promise<void> {
-    let isSet = false;
-    await this.#orLater(async () => {
-      await work();
-      isSet = true;
-    }, failure);
-    if (isSet) return;
+    if (await this.#orLater(work, failure)) return;
     const answers = await this.#gateway.health().then(
       () => true,
       () => false,

@@ -407,8 +407,6 @@ export interface Records {
     id: SnapshotId,
     changes: Partial<Pick<RecordedSnapshot, 'name' | 'note' | 'cause' | 'pinned' | 'state' | 'badReason'>>,
   ): Promise<RecordedSnapshot | null>;
-  /** Idempotent. */
-  dropSnapshots(ids: readonly SnapshotId[], at: Date): Promise<void>;
 
   /** A name of this installation that no other one has, by which it claims moves. */
   installation(): Promise<string>;

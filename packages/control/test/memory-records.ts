@@ -414,11 +414,6 @@ export class MemoryRecords implements Records {
     return after;
   }
 
-  async dropSnapshots(ids: readonly SnapshotId[], at: Date): Promise<void> {
-    await this.#turn();
-    for (const id of ids) this.#drop(id, at);
-  }
-
   async installation(): Promise<string> {
     await this.#turn();
     return this.#installation;

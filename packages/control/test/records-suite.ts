@@ -485,8 +485,8 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       await withPoints(sandbox, [a, b, c, d], c.id);
       const fork = await running({ forkedFrom: { sandboxId: sandbox.id, snapshotId: c.id } });
       expect(fork).toMatchObject({ origin: c.id, head: c.id });
-      await records.dropSnapshots([c.id, b.id], tick());
-      await records.dropSnapshots([c.id], tick());
+      await records.history.doom([c.id, b.id], tick());
+      await records.history.doom([c.id], tick());
       expect(await records.findSnapshot(d.id)).toMatchObject({ parent: a.id });
       const forkedFrom = { sandboxId: sandbox.id, snapshotId: c.id };
       expect(await records.findSandbox(fork.id)).toMatchObject({ origin: a.id, head: a.id, forkedFrom });
@@ -737,7 +737,7 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
         const begun = sure(await records.beginOperation(beginOf(sandbox, 'pause', { taking })));
         const good = { ...taking, state: 'good' as const };
         const paused = sure(await records.endOperation(endOf(begun, { settled: 'paused', points: [good] })));
-        await records.dropSnapshots([taking.id], tick());
+        await records.history.doom([taking.id], tick());
         await records.settle({ seen: paused, settled: 'crashed', changes: {}, at: tick() });
         const key = { id: newId('apiKey', chance), organisationId: DEFAULT_ORGANISATION, projectId: null, name: null };
         const rest = {

@@ -90,10 +90,12 @@ export class ReadySnapshots {
         continue;
       }
       const template = this.#templates.get(manifest.owner.template);
-      const fits = sameMachine(manifest.machine, this.#machinery.runtime.machine);
-      const isWhole = await readsWhole(vault, snapshotId);
+      const fits =
+        template?.digest === manifest.owner.imageDigest &&
+        sameMachine(manifest.machine, this.#machinery.runtime.machine);
+      const isWhole = fits && (await readsWhole(vault, snapshotId));
       if (isWhole === null) continue;
-      if (template === undefined || template.digest !== manifest.owner.imageDigest || !fits || !isWhole) {
+      if (template === undefined || !isWhole) {
         const what = `the ready snapshot ${snapshotId}`;
         await vault.deletePoint(snapshotId).catch((thrown: unknown) => this.#stays(what, vault, thrown));
         continue;

@@ -227,7 +227,6 @@ class FakeGuest implements Guest {
 const MARKS = 'marks';
 const MARKS_PATH = '/marks';
 
-/** What `marks` prints of a machine: the list in memory and the one on disk. */
 /** The reason of the signal, once it is aborted, in place of a result that has not come. */
 async function unlessAborted<T>(result: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return await result;
@@ -238,6 +237,7 @@ async function unlessAborted<T>(result: Promise<T>, signal: AbortSignal | undefi
   return await Promise.race([result, aborted.promise]).finally(() => signal.removeEventListener('abort', abort));
 }
 
+/** What `marks` prints of a machine: the list in memory and the one on disk. */
 export function marksOf(memory: Uint8Array, disk: Uint8Array): string {
   const state = memory.length === 0 ? emptyMachine() : (JSON.parse(Buffer.from(memory).toString()) as MachineState);
   return marksIn(state, filesOn(disk));

@@ -458,10 +458,6 @@ class PostgresRecords implements Records {
     });
   }
 
-  dropSnapshots(ids: readonly SnapshotId[], at: Date): Promise<void> {
-    return this.#transaction((tx) => dropSnapshots(tx, ids, { at }));
-  }
-
   installation(): Promise<string> {
     return translated(async () => {
       const { rows } = await sql<{ id: string }>`select id from installation`.execute(this.#db);
