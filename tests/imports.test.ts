@@ -18,6 +18,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   '@space/gateway': ['@space/core'],
   '@space/link': ['@space/core'],
   '@space/http': ['@space/core', '@space/contract'],
+  '@space/e2b': ['@space/core', '@space/contract', '@space/http'],
   // Types only: the SDK has no runtime dependencies.
   '@space/sdk': ['@space/contract'],
   // What a user's tests start: the platform but for its machine.
