@@ -18,6 +18,7 @@ export const OPERATION = [
   'wrong_state',
   'operation_in_progress',
   'superseded',
+  'record_bad',
   'out_of_space',
   'link_lost',
 ] as const satisfies readonly ErrorCode[];

@@ -15,7 +15,7 @@ import {
   type SandboxId,
   type Settled,
 } from '@space/core';
-import { absentSandbox, concludeUnknown, inspectReal, NOTHING } from './conclude.ts';
+import { concludeUnknown, inspectReal, NOTHING } from './conclude.ts';
 import type { Metrics } from './metrics.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSandbox, SandboxChanges } from './records.ts';
@@ -51,9 +51,10 @@ export class Reconciler {
     let recovered = 0;
     let corrected = 0;
     for (const sandbox of recorded) {
-      const inspected = held.get(sandbox.id) ?? absentSandbox(sandbox);
-      held.delete(sandbox.id);
       try {
+        // One that is not among them is asked for by name: it may be there and unreadable.
+        const inspected = held.get(sandbox.id) ?? (await inspectReal(node, sandbox));
+        held.delete(sandbox.id);
         if (sandbox.operation === null) corrected += Number(await this.#correct(sandbox, inspected));
         else recovered += Number(await this.recover(sandbox));
       } catch (err) {

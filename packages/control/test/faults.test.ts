@@ -1,6 +1,6 @@
 /** Races, faults at each step, and restarts in the middle: each ends at rest, loses nothing, and lets the retry work. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, newId } from '@space/core';
+import { AppError, newId, type SandboxId } from '@space/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { inspectReal } from '../src/conclude.ts';
 import { eventually, NO_LEFTOVERS, World } from './test-world.ts';
@@ -329,6 +329,19 @@ describe('a restart', () => {
     expect((await world.get(a.id)).status).toBe('crashed');
     expect((await world.get(b.id)).status).toBe('paused');
     expect(world.node.sandboxIds()).not.toContain(goneId);
+  });
+
+  it('takes one whose record the node cannot read for what it was; its points can be forked, and it can be deleted', async () => {
+    const { id, point } = await prepared();
+    world.node.unreadable.add(id as SandboxId);
+    await world.newControl().start();
+    expect((await world.get(id)).status).toBe('running');
+    await expect(world.exec(id, 'read')).rejects.toMatchObject({ code: 'record_bad' });
+    const [copy] = await world.fork(id, 1, point);
+    if (copy === undefined || !('sandbox' in copy)) throw new Error('it was not forked');
+    expect(await world.exec(copy.sandbox.id, 'read')).toBe('1');
+    await world.remove(id);
+    expect(world.node.sandboxIds()).not.toContain(id);
   });
 
   it('leaves alone what it does not know, and calls nothing gone that it cannot see', async () => {

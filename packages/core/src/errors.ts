@@ -124,6 +124,13 @@ export const ERRORS = {
     title: 'The snapshot failed its verification',
     nextStep: 'Use another snapshot; the message says what does not match.',
   },
+  record_bad: {
+    status: 409,
+    retry: 'never',
+    title: 'What the vault says of the sandbox cannot be read',
+    nextStep:
+      'Fork its latest snapshot, and delete it; or mend the file that the message names, and start the platform again.',
+  },
   snapshot_unfit: {
     status: 409,
     retry: 'never',

@@ -5,6 +5,7 @@
  * - An order's epoch is announced before it waits for its turn, so a later order fences an earlier one that is under way:
  *   each effect is preceded by `checkEpoch`, which throws `superseded`.
  * - A record is durable before anybody is told of what it says.
+ * - A sandbox whose record cannot be read is set aside: it is neither held nor gone, and may only be destroyed.
  */
 import { AppError, type SandboxId, type SandboxRecord, type Vault, type VaultName } from '@space/core';
 
@@ -27,6 +28,7 @@ const REMEMBERED = 10_000;
 export class Ledger {
   readonly #entries = new Map<SandboxId, Entry>();
   readonly #gone = new Map<SandboxId, number>();
+  readonly #aside = new Map<SandboxId, AppError>();
   readonly #vaults: ReadonlyMap<VaultName, Vault>;
 
   constructor(vaults: ReadonlyMap<VaultName, Vault>) {
@@ -41,7 +43,9 @@ export class Ledger {
 
   async load(): Promise<void> {
     for (const vault of this.#vaults.values()) {
-      for (const record of await vault.sandboxes()) {
+      const { records, damaged } = await vault.sandboxes();
+      for (const { sandboxId, reason } of damaged) this.#aside.set(sandboxId, reason);
+      for (const record of records) {
         const entry = this.#entry(record.sandboxId);
         entry.record = record;
         entry.vault = vault;
@@ -54,7 +58,19 @@ export class Ledger {
     return [...this.#entries.values()].flatMap(({ vault, record }) => (vault && record ? [{ vault, record }] : []));
   }
 
+  /** Why the records of those that are set aside cannot be read. */
+  aside(): readonly AppError[] {
+    return [...this.#aside.values()];
+  }
+
+  /** Throws `record_bad` for one that is set aside, of which nothing is known. */
   find(sandboxId: SandboxId): Held | undefined {
+    const reason = this.#aside.get(sandboxId);
+    if (reason !== undefined) throw reason;
+    return this.findReadable(sandboxId);
+  }
+
+  findReadable(sandboxId: SandboxId): Held | undefined {
     const entry = this.#entries.get(sandboxId);
     return entry?.vault && entry.record ? { vault: entry.vault, record: entry.record } : undefined;
   }
@@ -109,6 +125,7 @@ export class Ledger {
 
   async remove(vault: Vault, sandboxId: SandboxId): Promise<void> {
     await vault.deleteSandbox(sandboxId);
+    this.#aside.delete(sandboxId);
     this.#entry(sandboxId).record = null;
   }
 

@@ -307,7 +307,8 @@ function planOf(
 async function destroy(state: NodeState, order: DestroyOrder): Promise<void> {
   const { ledger, machinery } = state;
   const vault = ledger.vault(order.vault);
-  const record = ledger.find(order.sandboxId)?.record;
+  // The life of one whose record cannot be read is met as a stray at the next start.
+  const record = ledger.findReadable(order.sandboxId)?.record;
   const life = state.lives.get(order.sandboxId);
   if (life !== undefined) await endLife(machinery, life, 'the sandbox was deleted');
   if (record?.life) await vault.deleteLife(record.life);

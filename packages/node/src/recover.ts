@@ -1,7 +1,8 @@
 /**
  * Taking up what an earlier process left. The records in the vaults say which life each sandbox has; the runtime says
  * which VMs were started. A VM that a record names is adopted, in whatever state it is, and goes on; any other VM belongs
- * to something that was never finished and is ended. Files of lives that no record names are removed.
+ * to something that was never finished and is ended. Files of lives that no record names are removed. While a record cannot be
+ * read, nobody knows what it names: whatever no other record names is left as it is.
  */
 import type { Vault, Vm } from '@space/core';
 import type { Held, Ledger } from './ledger.ts';
@@ -15,17 +16,20 @@ export async function recoverLives(
 ): Promise<Life[]> {
   const named = new Map(ledger.held().flatMap((held) => (held.record.life ? [[held.record.life, held]] : [])));
   const lives: Life[] = [];
+  const unread = ledger.aside();
+  for (const reason of unread) machinery.onWarning?.(reason.message);
   for (const survivor of await machinery.runtime.survivors()) {
+    const held = named.get(survivor.lifeId);
+    if (held === undefined && unread.length > 0) continue;
     const vm = await machinery.runtime.adopt(survivor);
     if (vm === null) continue;
-    const held = named.get(survivor.lifeId);
     if (held === undefined) {
       await endStray(vm, machinery);
       continue;
     }
     lives.push(await takeUp(vm, held, machinery));
   }
-  await removeStrays(vaults, new Set(named.keys()));
+  if (unread.length === 0) await removeStrays(vaults, new Set(named.keys()));
   return lives;
 }
 

@@ -25,7 +25,7 @@ it('what is written has the fields of its format, and no others', async () => {
   expect(fieldsOf(await written(await world.snapshot(sandboxId, 'disk')))).toEqual(
     fieldsOf(golden('points/disk.json')),
   );
-  const records = async () => (await world.vault.sandboxes()).filter((one) => one.sandboxId === sandboxId);
+  const records = async () => (await world.vault.sandboxes()).records.filter((one) => one.sandboxId === sandboxId);
   expect((await records()).map((one) => fieldsOf(one))).toEqual([fieldsOf(golden('sandboxes/running.json'))]);
   await world.pause(sandboxId);
   expect((await records()).map((one) => fieldsOf(one))).toEqual([fieldsOf(golden('sandboxes/paused.json'))]);

@@ -161,6 +161,9 @@ export class FakeNode implements NodePort {
     return [...this.#claimed.values()].reduce((sum, mib) => sum + mib, 0);
   }
 
+  /** Whose records cannot be read. */
+  readonly unreadable = new Set<SandboxId>();
+
   sandboxIds(): readonly SandboxId[] {
     return [...this.#sandboxes.keys()];
   }
@@ -492,7 +495,8 @@ export class FakeNode implements NodePort {
 
   async inspectAll(): Promise<readonly InspectedSandbox[]> {
     await this.faults.at('inspect');
-    return this.sandboxIds().map((sandboxId) => this.#inspect(sandboxId));
+    const readable = this.sandboxIds().filter((sandboxId) => !this.unreadable.has(sandboxId));
+    return readable.map((sandboxId) => this.#inspect(sandboxId));
   }
 
   async usage(sandboxId: SandboxId): Promise<LifeUsage | null> {
@@ -638,6 +642,7 @@ export class FakeNode implements NodePort {
   #get(sandboxId: SandboxId): FakeSandbox {
     const sandbox = this.#sandboxes.get(sandboxId);
     if (sandbox === undefined) throw new AppError('not_found', `This node holds no sandbox ${sandboxId}.`);
+    if (this.unreadable.has(sandboxId)) throw new AppError('record_bad', `The record of ${sandboxId} cannot be read.`);
     return sandbox;
   }
 

@@ -22,6 +22,7 @@ import {
   type Vault,
   type VaultFile,
   type VaultName,
+  type VaultSandboxes,
   type VaultSpace,
 } from '@space/core';
 import { type FakeStorage, REAL_FOLDERS } from './fake-storage.ts';
@@ -319,23 +320,35 @@ export class FakeVault implements Vault {
     return padded(this.storage.read(path), sizeBytes);
   }
 
-  async sandboxes(): Promise<readonly SandboxRecord[]> {
-    const names = this.storage.list(this.#path('sandboxes'));
-    return names.map(
-      (name) => JSON.parse(this.storage.read(this.#path('sandboxes', name)).toString()) as SandboxRecord,
-    );
+  async sandboxes(): Promise<VaultSandboxes> {
+    const records: SandboxRecord[] = [];
+    const damaged: { sandboxId: SandboxId; reason: AppError }[] = [];
+    for (const name of this.storage.list(this.#path('sandboxes'))) {
+      try {
+        records.push(JSON.parse(this.storage.read(this.#path('sandboxes', name)).toString()) as SandboxRecord);
+      } catch (cause) {
+        const reason = new AppError('record_bad', `The record of ${name} cannot be read.`, { cause });
+        damaged.push({ sandboxId: name.replace('.json', '') as SandboxId, reason });
+      }
+    }
+    return { records, damaged };
   }
 
   async writeSandbox(record: SandboxRecord): Promise<void> {
     await this.faults.at('vault.writeSandbox');
     const draft = this.#path('staging', record.sandboxId);
     this.storage.write(draft, JSON.stringify(record));
-    this.storage.move(draft, this.#path('sandboxes', `${record.sandboxId}.json`));
+    this.storage.move(draft, this.recordOf(record.sandboxId));
   }
 
   async deleteSandbox(sandboxId: SandboxId): Promise<void> {
     await this.faults.at('vault.deleteSandbox');
-    this.storage.remove(this.#path('sandboxes', `${sandboxId}.json`));
+    this.storage.remove(this.recordOf(sandboxId));
+  }
+
+  /** For tests that spoil it. */
+  recordOf(sandboxId: SandboxId): string {
+    return this.#path('sandboxes', `${sandboxId}.json`);
   }
 
   async space(): Promise<VaultSpace> {

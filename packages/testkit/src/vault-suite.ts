@@ -546,10 +546,10 @@ function reopenCases(vaultOf: () => Vault, reopen: () => Promise<Vault>): void {
     await vaultOf().writeSandbox({ ...record, epoch: 2, life: newLife() });
     await vaultOf().writeSandbox({ ...record, epoch: 3 });
     const vault = await reopen();
-    expect(await vault.sandboxes()).toEqual([{ ...record, epoch: 3 }]);
+    expect(await vault.sandboxes()).toEqual({ records: [{ ...record, epoch: 3 }], damaged: [] });
     await vault.deleteSandbox(sandboxId);
     await vault.deleteSandbox(sandboxId);
-    expect(await vault.sandboxes()).toEqual([]);
+    expect(await vault.sandboxes()).toEqual({ records: [], damaged: [] });
   });
 }
 

@@ -25,6 +25,7 @@ import {
   type SnapshotId,
   type Vault,
   type VaultName,
+  type VaultSandboxes,
   type VaultSpace,
 } from '@space/core';
 import { measureSpace } from './allocation.ts';
@@ -302,20 +303,27 @@ export class BtrfsVault implements Vault {
     });
   }
 
-  sandboxes(): Promise<readonly SandboxRecord[]> {
+  sandboxes(): Promise<VaultSandboxes> {
     return this.#run('reading the sandbox records', async () => {
       const ids = await this.#list('sandboxes', 'sandbox', '.json');
-      return await Promise.all(ids.map((id) => this.#readSandbox(id)));
+      const read = await Promise.all(ids.map((sandboxId) => this.#readSandbox(sandboxId)));
+      return {
+        records: read.flatMap((one) => ('reason' in one ? [] : [one])),
+        damaged: read.flatMap((one) => ('reason' in one ? [one] : [])),
+      };
     });
   }
 
-  async #readSandbox(sandboxId: SandboxId): Promise<SandboxRecord> {
+  async #readSandbox(sandboxId: SandboxId): Promise<SandboxRecord | VaultSandboxes['damaged'][number]> {
     const path = this.#recordPath(sandboxId);
     try {
-      return parseRecord(await readFile(path, 'utf8'));
+      const record = parseRecord(await readFile(path, 'utf8'));
+      if (record.sandboxId !== sandboxId) throw new Error(`it is the one of ${record.sandboxId}`);
+      return record;
     } catch (thrown) {
-      if (thrown instanceof AppError) throw new AppError(thrown.code, `${path}: ${thrown.message}`, { cause: thrown });
-      throw new AppError('internal', `The record of the sandbox ${sandboxId} is damaged: ${path}.`, { cause: thrown });
+      const why = thrown instanceof Error ? thrown.message : String(thrown);
+      const detail = `The record of ${sandboxId} cannot be read: ${path}: ${why}`;
+      return { sandboxId, reason: new AppError('record_bad', detail, { cause: thrown }) };
     }
   }
 

@@ -1,6 +1,6 @@
 /** A point is absent or whole, whenever the daemon is killed or the machine loses power. */
 import { execFile } from 'node:child_process';
-import { rename } from 'node:fs/promises';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { newId, type SandboxRecord, type SnapshotId } from '@space/core';
@@ -109,10 +109,25 @@ describe('a machine that loses power', () => {
     await rename(join(world.folder, 'after-power-cut'), join(world.folder, 'vault.btrfs'));
 
     const vault = await openVault(options);
-    expect((await vault.sandboxes()).map(({ life }) => life)).toEqual([lifeId]);
+    expect((await vault.sandboxes()).records.map(({ life }) => life)).toEqual([lifeId]);
     expect(await vault.lives()).toEqual([lifeId]);
     for (const snapshotId of [head, other]) await vault.createLife(newLife(), { kind: 'point', snapshotId });
     await vault.close();
+  });
+
+  it('tells the records that it cannot read apart from those that it can', async () => {
+    const world = await makeWorld();
+    options = world.options;
+    const record = recordOf(await takePoint(world.vault, await bootLife(world.vault)));
+    await world.vault.writeSandbox(record);
+    const spoilt = newId('sandbox', { bytes: (count) => new Uint8Array(count).fill(1) });
+    const file = join(world.folder, 'mnt', 'sandboxes', `${spoilt}.json`);
+    await writeFile(file, JSON.stringify(record));
+    const { records, damaged } = await world.vault.sandboxes();
+    expect(records).toEqual([record]);
+    expect(damaged).toMatchObject([{ sandboxId: spoilt, reason: { code: 'record_bad' } }]);
+    expect(damaged[0]?.reason.message).toContain(file);
+    await world.vault.close();
   });
 
   it('keeps what was acknowledged: records written, and deletions done', async () => {
@@ -129,7 +144,7 @@ describe('a machine that loses power', () => {
     await rename(join(world.folder, 'after-power-cut'), join(world.folder, 'vault.btrfs'));
 
     const vault = await openVault(options);
-    expect(await vault.sandboxes()).toEqual([record]);
+    expect((await vault.sandboxes()).records).toEqual([record]);
     expect(await vault.points()).toEqual([kept]);
     expect(await vault.lives()).toEqual([]);
     await vault.readPoint(kept);

@@ -9,6 +9,7 @@
  *   becomes real by `commit`. Both are atomic; what is staged and never committed is removed at the next open.
  */
 import type { Changed } from '../cadence.ts';
+import type { AppError } from '../errors.ts';
 import type { LifeId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
 import type { PointManifest, SandboxRecord } from '../manifest.ts';
 import type { Size } from '../size.ts';
@@ -87,7 +88,7 @@ export interface Vault {
    */
   receive(incoming: IncomingPoint, fill: (draft: PointDraft) => Promise<void>): Promise<void>;
 
-  sandboxes(): Promise<readonly SandboxRecord[]>;
+  sandboxes(): Promise<VaultSandboxes>;
   /** Atomic and durable. */
   writeSandbox(record: SandboxRecord): Promise<void>;
   /** Idempotent. */
@@ -102,6 +103,12 @@ export interface Vault {
   reclaim(): Promise<void>;
   /** Unmounts; every VM on the vault must have ended. */
   close(): Promise<void>;
+}
+
+export interface VaultSandboxes {
+  readonly records: readonly SandboxRecord[];
+  /** Whose record is there and cannot be read, and why: `record_bad`. */
+  readonly damaged: readonly { readonly sandboxId: SandboxId; readonly reason: AppError }[];
 }
 
 export interface ReadPoint {
