@@ -78,6 +78,16 @@ describe('a preview', () => {
     expect((await world.visit(port, '/', { headers: viewer })).status).toBe(403);
   });
 
+  it('is open to everybody when its sandbox says so, for as long as it does', async () => {
+    const port = await world.serve((request, response) => response.end(`hello ${request.url}`));
+    const say = (publicPorts: boolean) =>
+      world.ask(world.operatorKey, 'PATCH', `/v1/sandboxes/${world.sandboxId}`, { publicPorts });
+    await say(true);
+    expect(await world.visit(port, '/a', { headers: {} })).toMatchObject({ status: 200, text: 'hello /a' });
+    await say(false);
+    expect((await world.visit(port, '/a', { headers: {} })).status).toBe(401);
+  });
+
   it('of another tenant is as one that never was', async () => {
     const made = await world.ask(world.operatorKey, 'POST', '/v1/organisations', { name: 'other' });
     const headers = { 'x-space-key': made.key.secretKey };

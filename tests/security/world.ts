@@ -29,6 +29,7 @@ export class World implements AsyncDisposable {
     world.#app = createHttpServer({
       useCases: world.control,
       authenticate: (token, project) => world.control.authenticate(token, project),
+      openPublic: (target) => world.control.openPublic(target),
       openShare: (token, preview) => world.control.openShare(token, preview),
       logger: createLogger({ level: 'silent' }),
       version: '0.1.0',

@@ -64,6 +64,7 @@ async function compose(options: OpenControlOptions, closers: Closers): Promise<O
       useCases: control,
       authenticate: (token, project) => control.authenticate(token, project),
       openShare: (token, target) => control.openShare(token, target),
+      openPublic: (target) => control.openPublic(target),
       logger,
       version: VERSION,
       ...tracing,

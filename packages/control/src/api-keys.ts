@@ -13,7 +13,7 @@ import {
 } from '@space/core';
 import type { ControlPorts } from './ports.ts';
 import { digestOf, isSecret, newSecret } from './secrets.ts';
-import type { RecordedApiKey, RecordedProject, TenantRecords } from './tenant-records.ts';
+import type { KeyHolder, RecordedApiKey, RecordedProject, TenantRecords } from './tenant-records.ts';
 
 const PREFIX = 'space_';
 const SHOWN_LETTERS = PREFIX.length + 4;
@@ -70,13 +70,23 @@ export async function identify(
   if (!isSecret(PREFIX, given)) return null;
   const holder = await tenants.findKeyHolder(digestOf(given));
   if (holder === null) return null;
-  const { operator, firstProject } = holder;
-  const { id: apiKeyId, organisationId, projectId: onlyProject, roles } = holder.key;
-  const principal: Principal = { apiKeyId, organisationId, operator, onlyProject, roles };
+  const { firstProject } = holder;
+  const principal = principalOf(holder);
+  const { onlyProject } = principal;
   if (project !== undefined) return { principal, projectId: (await findProject(tenants, principal, project)).id };
   const projectId = onlyProject ?? firstProject;
   if (projectId === null) throw new AppError('not_found', 'The organisation has no project.');
   return { principal, projectId };
+}
+
+function principalOf({ operator, key }: KeyHolder): Principal {
+  const { id: apiKeyId, organisationId, projectId: onlyProject, roles } = key;
+  return { apiKeyId, organisationId, operator, onlyProject, roles };
+}
+
+/** The holder of a key, who means that project. */
+export function identityOf(holder: KeyHolder, projectId: ProjectId): Identity {
+  return { principal: principalOf(holder), projectId };
 }
 
 /** By id or name, among those that the principal reaches. */

@@ -1,8 +1,10 @@
 /** What an archive tells of a sandbox, as records: of a copy, or of the sandbox itself, which is taken up as it was. */
+import { isDeepStrictEqual } from 'node:util';
 import { schemas } from '@space/contract';
 import {
   AppError,
   type ArchiveSummary,
+  DEFAULT_RUNS,
   gapLimitMs,
   issuesOf,
   MAX_BINDINGS_OF_SANDBOX,
@@ -14,7 +16,10 @@ import type { Birth } from './birth.ts';
 import type { RecordedSandbox, RecordedSnapshot, Records } from './records.ts';
 import { policyFor } from './timeline.ts';
 
-type Settings = Pick<Birth, 'name' | 'env' | 'metadata' | 'pauseAfterMs' | 'wakeAt' | 'snapshotPolicy'>;
+type Settings = Pick<
+  Birth,
+  'name' | 'env' | 'metadata' | 'pauseAfterMs' | 'wakeAt' | 'runs' | 'publicPorts' | 'snapshotPolicy'
+>;
 
 export function factsOf(sandbox: RecordedSandbox, number: number): MoveFacts {
   const { generation, secrets, missingSecrets } = sandbox;
@@ -22,9 +27,14 @@ export function factsOf(sandbox: RecordedSandbox, number: number): MoveFacts {
   return { number, generation, settings: settingsOf(sandbox), secrets: named };
 }
 
-function settingsOf({ name, env, metadata, pauseAfterMs, wakeAt, snapshotPolicy }: RecordedSandbox) {
+function settingsOf({ name, env, metadata, pauseAfterMs, wakeAt, snapshotPolicy, ...more }: RecordedSandbox) {
   const snapshots = Object.fromEntries(Object.entries(snapshotPolicy).filter(([, value]) => value !== undefined));
-  const settings = { name, env, metadata, idle: { pauseAfterMs }, wakeAt: wakeAt?.toISOString() ?? null, snapshots };
+  const settings = {
+    ...{ name, env, metadata, idle: { pauseAfterMs }, wakeAt: wakeAt?.toISOString() ?? null, snapshots },
+    // An older platform takes what it knows, and nothing else.
+    ...(isDeepStrictEqual(more.runs, DEFAULT_RUNS) ? {} : { runs: more.runs }),
+    ...(more.publicPorts ? { publicPorts: true } : {}),
+  };
   return settings satisfies MoveFacts['settings'];
 }
 
@@ -35,7 +45,7 @@ export function parseSettings(settings: MoveFacts['settings']): Settings {
     const why = issuesOf(parsed.error).slice(0, 300);
     throw new AppError('archive_damaged', `What the archive says of the sandbox is not valid: ${why}.`);
   }
-  const { name, env, metadata, idle, wakeAt, snapshots } = parsed.data;
+  const { name, env, metadata, idle, wakeAt, snapshots, runs = DEFAULT_RUNS, publicPorts = false } = parsed.data;
   const { pauseAfterMs } = idle;
   return {
     name,
@@ -43,6 +53,8 @@ export function parseSettings(settings: MoveFacts['settings']): Settings {
     metadata,
     pauseAfterMs,
     wakeAt: wakeAt === null ? null : new Date(wakeAt),
+    runs,
+    publicPorts,
     snapshotPolicy: snapshots,
   };
 }

@@ -100,7 +100,7 @@ export class Awake {
 
   async wake(caller: GatedCaller | undefined, id: SandboxId): Promise<RecordedSandbox> {
     const { driver, effects } = this.#machinery;
-    const { sandbox } = await driver.perform(id, 'use', effects.resume(), caller);
+    const { sandbox } = await driver.perform(id, 'use', effects.wake(), caller);
     return sandbox;
   }
 }

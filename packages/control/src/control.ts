@@ -2,8 +2,9 @@
  * Control: the use-cases of the contract over a node and records. It holds no state of its own that matters: a new control
  * on the same records goes on where an earlier one died.
  */
-import type { UseCases } from '@space/contract';
+import type { Caller, UseCases } from '@space/contract';
 import type { ApiKeyId, GatewayPort, PortConnection, SandboxId, ShareId } from '@space/core';
+import { Access, type Reach } from './access.ts';
 import { ActivityLog } from './activity.ts';
 import { Admission } from './admission.ts';
 import { type Identity, identify } from './api-keys.ts';
@@ -79,6 +80,11 @@ export interface Control extends UseCases {
    * the first of its organisation. Null when the key is none of ours or revoked; throws `not_found` for another project.
    */
   authenticate(apiKey: string, project?: string): Promise<Identity | null>;
+  /** See `Access`. */
+  tokenFor(caller: Pick<Caller, 'principal' | 'projectId'>, sandbox: string): Promise<string>;
+  reach(id: SandboxId): Promise<Reach | null>;
+  /** Null: the ports of that sandbox are not public. */
+  openPublic(target: SharedPort): Promise<Pick<OpenedShare, 'connect'> | null>;
   /** What the token of a share opens; null when it is not good for that port, and nothing says why not. */
   openShare(token: string, target: SharedPort): Promise<OpenedShare | null>;
 }
@@ -134,6 +140,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const files = new FileUseCases(machinery, sandboxes);
   const shares = new Shares(ports, sandboxes, (id) => sharesInUse.revoked(id));
   const portUses = new PortUseCases(machinery, sandboxes, sharesInUse);
+  const access = new Access(machinery, sandboxes, portUses);
   const snapshots = new SnapshotUseCases(machinery, sandboxes, gateway);
   const secrets = new SecretUseCases(ports, gateway, network);
   const archives = new ArchiveUseCases(machinery, sandboxes, archiveCollector);
@@ -292,6 +299,12 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       if (share === null) return null;
       return { expiresAt: share.expiresAt, connect: (signal) => portUses.connectShared(share, signal) };
     },
+    openPublic: async ({ sandboxId, port }) => {
+      if (!(await access.reach(sandboxId))?.publicPorts) return null;
+      return { connect: (signal) => portUses.connectPublic(sandboxId, port, signal) };
+    },
+    tokenFor: (caller, sandbox) => access.tokenFor(caller, sandbox),
+    reach: (id) => access.reach(id),
     authenticate: (apiKey, project) => identify(ports.records, apiKey, project),
     pauseUnasked: (id) => sandboxes.pauseUnasked(id),
     start: async () => {

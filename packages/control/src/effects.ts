@@ -128,6 +128,21 @@ export class Effects {
     };
   }
 
+  /** A resume by a use, of what a use may wake. */
+  wake(): Effect<void> {
+    const resume = this.resume();
+    return {
+      ...resume,
+      plan: async (seen) => {
+        if (seen.settled === 'paused' && !seen.runs.wakeOnUse) {
+          const detail = 'The sandbox is paused, and says that only a resume wakes it.';
+          throw new AppError('wrong_state', { detail, facts: { sandboxId: seen.id, asleep: true } });
+        }
+        return resume.plan(seen);
+      },
+    };
+  }
+
   /**
    * Of a running sandbox: a new point. A paused one is a point already, so that gets the name and the note, and stays
    * when the sandbox goes on.

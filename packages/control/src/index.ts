@@ -6,6 +6,7 @@
  * Read `driver.ts` first: every lifecycle operation goes through it.
  */
 
+export { isToken, type Reach } from './access.ts';
 export { createApiKey, type Identity } from './api-keys.ts';
 export * from './approval-records.ts';
 export type * from './archive-records.ts';

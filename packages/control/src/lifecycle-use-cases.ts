@@ -14,6 +14,7 @@ import {
   checkSize,
   DEFAULT_NETWORK_POLICY,
   DEFAULT_PAUSE_AFTER_MS,
+  DEFAULT_RUNS,
   DEFAULT_VAULT,
   type Expiry,
   type SandboxId,
@@ -73,6 +74,8 @@ export class LifecycleUseCases {
       pauseAfterMs,
       wakeAt: dateOf(input.wakeAt ?? null),
       expiry: expiryOf(input.expiry ?? null),
+      runs: input.runs ?? DEFAULT_RUNS,
+      publicPorts: input.publicPorts ?? false,
       snapshotPolicy: input.snapshots ?? {},
       network: input.network ?? DEFAULT_NETWORK_POLICY,
       secrets: await grantsOf(this.#ports, projectId, input.secrets ?? []),
@@ -107,7 +110,7 @@ export class LifecycleUseCases {
   async updateSandbox(caller: GatedCaller, input: Input<'updateSandbox'>): Promise<Sandbox> {
     const { id, snapshotPolicy, projectId, secrets: before, missingSecrets } = await this.find(caller, input.id);
     const at = new Date(this.#ports.clock.now());
-    const { idle, wakeAt, expiry, snapshots, network } = input;
+    const { idle, wakeAt, expiry, runs, publicPorts, snapshots, network } = input;
     if (network !== undefined) await this.#network.check(projectId, network);
     const secrets =
       input.secrets && (await grantsOf(this.#ports, projectId, input.secrets, [...before, ...missingSecrets]));
@@ -115,6 +118,8 @@ export class LifecycleUseCases {
       ...(idle === undefined ? {} : { pauseAfterMs: idle.pauseAfterMs }),
       ...(wakeAt === undefined ? {} : { wakeAt: dateOf(wakeAt) }),
       ...(expiry === undefined ? {} : { expiry: expiryOf(expiry) }),
+      ...(runs === undefined ? {} : { runs }),
+      ...(publicPorts === undefined ? {} : { publicPorts }),
       ...(snapshots === undefined ? {} : { snapshotPolicy: { ...snapshotPolicy, ...snapshots } }),
       ...(network === undefined ? {} : { network }),
       ...(secrets === undefined ? {} : { secrets, missingSecrets: without(missingSecrets, secrets) }),
@@ -230,6 +235,8 @@ export class LifecycleUseCases {
       pauseAfterMs: source.pauseAfterMs,
       wakeAt: null,
       expiry: null,
+      runs: source.runs,
+      publicPorts: source.publicPorts,
       snapshotPolicy: source.snapshotPolicy,
       network: source.network,
       secrets: inheritSecrets ? await inheritedGrants(this.#ports, source.projectId, source.secrets) : [],

@@ -38,6 +38,15 @@ export class PortUseCases {
     }
   }
 
+  /** Nobody says who asks. Throws `not_found` where the ports of the sandbox are not public. */
+  async connectPublic(id: SandboxId, port: number, signal: AbortSignal): Promise<PortConnection> {
+    const sandbox = await this.#machinery.ports.records.findSandbox(id);
+    if (sandbox?.publicPorts !== true || sandbox.settled === 'deleted') {
+      throw new AppError('not_found', 'There is no public port.');
+    }
+    return this.#connect(undefined, id, port, signal);
+  }
+
   async #connect(
     caller: GatedCaller | undefined,
     id: SandboxId,

@@ -16,6 +16,7 @@
  * Trouble with the database is thrown as `unavailable`; the outcome of that call is then unknown.
  */
 import type {
+  ApiKeyId,
   Changed,
   ErrorCode,
   Expiry,
@@ -27,6 +28,7 @@ import type {
   PolicyChoice,
   ProcessId,
   ProjectId,
+  RunPolicy,
   SandboxId,
   SandboxStatus,
   SecretGrant,
@@ -67,6 +69,13 @@ export interface RecordedSandbox extends LifecycleState {
   readonly wakeAt: Date | null;
   /** When it ends by itself, and how, until it has; null: never. */
   readonly expiry: Expiry | null;
+  readonly runs: RunPolicy;
+  /** When its run began, or its last; null: it never ran, or that is not known. */
+  readonly startedAt: Date | null;
+  /** Whether its ports are open to whoever reaches the server. */
+  readonly publicPorts: boolean;
+  /** The token that reaches into it alone; null: nobody has asked for one. */
+  readonly access: SandboxAccess | null;
   /** What it says itself of when it is snapshotted, and how long the points stay. */
   readonly snapshotPolicy: PolicyChoice;
   /** What it may reach. */
@@ -100,6 +109,12 @@ export interface RecordedSandbox extends LifecycleState {
   readonly archiving: Archiving | null;
   readonly createdAt: Date;
   readonly updatedAt: Date;
+}
+
+export interface SandboxAccess {
+  readonly token: string;
+  /** The key that it acts for: the one that asked for it last. */
+  readonly keyId: ApiKeyId;
 }
 
 export interface Archiving {
@@ -154,6 +169,9 @@ export interface NewSandbox
     | 'network'
     | 'forkedFrom'
   > {
+  /** Left out: those of a sandbox that says nothing of it. */
+  readonly runs?: RunPolicy;
+  readonly publicPorts?: boolean;
   /** Left out: none. */
   readonly secrets?: readonly SecretGrant[];
   readonly missingSecrets?: readonly SecretGrant[];
@@ -352,7 +370,16 @@ export interface Records {
     changes: Partial<
       Pick<
         RecordedSandbox,
-        'pauseAfterMs' | 'wakeAt' | 'expiry' | 'snapshotPolicy' | 'network' | 'secrets' | 'missingSecrets'
+        | 'pauseAfterMs'
+        | 'wakeAt'
+        | 'expiry'
+        | 'runs'
+        | 'publicPorts'
+        | 'access'
+        | 'snapshotPolicy'
+        | 'network'
+        | 'secrets'
+        | 'missingSecrets'
       >
     >,
     at: Date,
@@ -374,7 +401,7 @@ export interface Records {
   beginOperation(begin: OperationBegin): Promise<RecordedSandbox | null>;
   /**
    * The sandbox after it, or null: superseded, and nothing was changed. Repeating an end that took place is harmless. One
-   * that then runs has met a `wakeAt` that has come, one that is paused an expiry; one that is deleted takes its schedules along.
+   * that then runs has met a `wakeAt` that has come, one that is paused an expiry, and runs have limits (`expiryOfRun`); one that is deleted takes its schedules along.
    */
   endOperation(end: OperationEnd): Promise<RecordedSandbox | null>;
   findOperation(id: OperationId): Promise<RecordedOperation | null>;

@@ -43,6 +43,7 @@ export function viewSandbox(sandbox: RecordedSandbox, recovery: Recovery | null 
   const status = statusOf(sandbox);
   if (status === 'deleted') throw new AppError('not_found', `There is no sandbox "${sandbox.id}".`);
   const { id, name, template, size, generation, head, forkedFrom, metadata, crash } = sandbox;
+  const { runs, startedAt, publicPorts } = sandbox;
   const { pauseAfterMs, wakeAt, expiry, snapshotPolicy, network, secrets, pauseFailure, moved, archiving } = sandbox;
   return {
     id,
@@ -57,6 +58,9 @@ export function viewSandbox(sandbox: RecordedSandbox, recovery: Recovery | null 
     idle: { pauseAfterMs },
     wakeAt: wakeAt?.toISOString() ?? null,
     expiry: expiry === null ? null : { at: expiry.at.toISOString(), action: expiry.action },
+    runs,
+    startedAt: startedAt?.toISOString() ?? null,
+    publicPorts,
     snapshots: viewPolicyChoice(snapshotPolicy),
     network: viewNetwork(network),
     secrets: secrets.map(({ binding }) => binding),

@@ -6,8 +6,11 @@ import { randomUUID } from 'node:crypto';
 import {
   AppError,
   addedBy,
+  beginsRun,
   checkLimits,
+  DEFAULT_RUNS,
   type ErrorCode,
+  expiryOfRun,
   holdsVm,
   type Limited,
   type ProcessId,
@@ -138,7 +141,11 @@ export class MemoryRecords implements Records {
       this.#sandboxes.set(rest.id, {
         secrets: [],
         missingSecrets: [],
+        runs: DEFAULT_RUNS,
+        publicPorts: false,
         ...rest,
+        startedAt: null,
+        access: null,
         keepers: [],
         settled: 'absent',
         operation,
@@ -240,6 +247,7 @@ export class MemoryRecords implements Records {
             secrets: [],
             missingSecrets: [],
             metadata: {},
+            access: null,
             crash: null,
             moved: null,
             archiving: null,
@@ -250,6 +258,7 @@ export class MemoryRecords implements Records {
         : {};
     const isExpired = end.settled === 'paused' && now.expiry?.action === 'pause' && now.expiry.at <= end.at;
     const isWoken = end.settled === 'running' && now.wakeAt !== null && now.wakeAt <= end.at;
+    const expiry = expiryOfRun(now, end.settled, end.at);
     const after: RecordedSandbox = {
       ...now,
       settled: end.settled,
@@ -259,6 +268,8 @@ export class MemoryRecords implements Records {
       ...content,
       ...(isWoken ? { wakeAt: null } : {}),
       ...(isExpired ? { expiry: null } : {}),
+      ...(expiry === undefined ? {} : { expiry }),
+      ...(beginsRun(now.settled, end.settled) ? { startedAt: end.at } : {}),
       ...(endsPauseFailure(now.operation, end) ? { pauseFailure: null } : {}),
       updatedAt: end.at,
     };

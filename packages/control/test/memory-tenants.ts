@@ -201,7 +201,15 @@ export class MemoryTenants implements TenantRecords {
 
   async findKeyHolder(sha256: Uint8Array) {
     await this.#turn();
-    const key = [...this.#keys.values()].find((one) => Buffer.from(one.sha256).equals(sha256));
+    return this.#holderOf([...this.#keys.values()].find((one) => Buffer.from(one.sha256).equals(sha256)));
+  }
+
+  async findKeyHolderById(id: ApiKeyId) {
+    await this.#turn();
+    return this.#holderOf(this.#keys.get(id));
+  }
+
+  #holderOf(key: RecordedApiKey | undefined) {
     if (key === undefined || key.revokedAt !== null) return null;
     const { operator = false } = this.#organisations.get(key.organisationId) ?? {};
     return { key, operator, firstProject: this.#projectsOf(key.organisationId)[0]?.id ?? null };

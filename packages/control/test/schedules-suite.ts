@@ -11,7 +11,7 @@ import {
 } from '@space/core';
 import { seededChance } from '@space/testkit';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Records } from '../src/records.ts';
+import type { NewSandbox, Records } from '../src/records.ts';
 import { KEPT_RUNS, type RecordedRun, type RecordedSchedule } from '../src/schedule-records.ts';
 
 const chance = seededChance(Date.now());
@@ -59,13 +59,17 @@ export function schedulesSuite(suite: string, open: () => Promise<Records>): voi
       sandboxId = await sandbox(null);
     });
 
-    async function sandbox(wakeAt: Date | null, expiry: Expiry | null = null): Promise<SandboxId> {
+    async function sandbox(
+      wakeAt: Date | null,
+      expiry: Expiry | null = null,
+      more: Partial<NewSandbox> = {},
+    ): Promise<SandboxId> {
       const id = newId('sandbox', chance);
       const fields = { name: null, template: 'base', size: DEFAULT_SIZE, vault: DEFAULT_VAULT, env: {}, metadata: {} };
       const operationId = newId('operation', chance);
       const policies = { pauseAfterMs: null, wakeAt, expiry, snapshotPolicy: {}, network: DEFAULT_NETWORK_POLICY };
       const rest = { projectId: DEFAULT_PROJECT, ...policies, forkedFrom: null, arrival: null, by: null, at: at(0) };
-      await records.addSandboxes([{ id, ...fields, ...rest, operationId }]);
+      await records.addSandboxes([{ id, ...fields, ...rest, operationId, ...more }]);
       return id;
     }
 
@@ -213,6 +217,41 @@ export function schedulesSuite(suite: string, open: () => Promise<Records>): voi
       expect((await records.findSandbox(running))?.expiry).toBeNull();
       await records.updateSandbox(running, { expiry: { at: at(20), action: 'delete' } }, at(11));
       expect((await records.findSandbox(running))?.expiry).toEqual({ at: at(20), action: 'delete' });
+    });
+
+    it('gives each run with a limit an expiry, takes it away with the pause, and tells when the run began', async () => {
+      const runs = { limitMs: 5_000, atLimit: 'delete', wakeOnUse: false } as const;
+      const id = await sandbox(null, null, { runs });
+      expect(await records.findSandbox(id)).toMatchObject({ runs, startedAt: null, expiry: null });
+      const first = { expiry: { at: at(15), action: 'delete' }, startedAt: at(10) };
+      expect(await end(id, 'running', at(10))).toMatchObject(first);
+      const begin = async (operation: 'pause' | 'resume', seconds: number) => {
+        const seen = await records.findSandbox(id);
+        if (seen === null) throw new Error('it is gone');
+        const operationId = newId('operation', chance);
+        await records.beginOperation({
+          seen,
+          operationId,
+          operation,
+          input: {},
+          taking: null,
+          by: null,
+          at: at(seconds),
+        });
+      };
+      await begin('pause', 11);
+      expect(await end(id, 'paused', at(12))).toMatchObject({ expiry: null, startedAt: at(10) });
+      await begin('resume', 13);
+      const second = { expiry: { at: at(25), action: 'delete' }, startedAt: at(20) };
+      expect(await end(id, 'running', at(20))).toMatchObject(second);
+      const none = { limitMs: null, atLimit: 'pause', wakeOnUse: true } as const;
+      expect(await records.updateSandbox(id, { runs: none, publicPorts: true }, at(21))).toMatchObject({ runs: none });
+      const access = { token: 'spacebox_x', keyId: newId('apiKey', chance) };
+      await records.updateSandbox(id, { access }, at(22));
+      expect(await records.findSandbox(id)).toMatchObject({ access, publicPorts: true });
+      await begin('pause', 23);
+      await end(id, 'deleted', at(24));
+      expect(await records.findSandbox(id)).toMatchObject({ access: null, expiry: null });
     });
 
     it('clears a time to wake only while it is that one', async () => {

@@ -66,7 +66,10 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
       const { organisation, project, key } = await newOrganisation('acme');
       expect(await tenants.findOrganisation(organisation.id)).toEqual(organisation);
       expect(await tenants.findOrganisationOf(project.id)).toEqual(organisation);
-      expect(await tenants.findKeyHolder(key.sha256)).toEqual({ key, operator: false, firstProject: project.id });
+      const holder = { key, operator: false, firstProject: project.id };
+      expect(await tenants.findKeyHolder(key.sha256)).toEqual(holder);
+      expect(await tenants.findKeyHolderById(key.id)).toEqual(holder);
+      expect(await tenants.findKeyHolderById(newKey().id)).toBeNull();
       await expect(newOrganisation('acme')).rejects.toMatchObject({
         code: 'name_taken',
         facts: { name: expect.any(String) },

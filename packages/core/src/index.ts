@@ -42,6 +42,7 @@ export * from './ports/secret-store.ts';
 export * from './ports/tracer.ts';
 export * from './ports/vault.ts';
 export * from './retention.ts';
+export * from './runs.ts';
 export * from './sacrifice.ts';
 export * from './schedule.ts';
 export * from './secrets/choose-binding.ts';

@@ -49,7 +49,7 @@ import { createLogger } from './logger.ts';
 import { createNodeServer, type Tls } from './node-server.ts';
 import { noSuchRoute } from './not-found.ts';
 import { ClientGone } from './outgoing.ts';
-import { isEncrypted, type OpenShare, PortsFace } from './ports/ports-face.ts';
+import { isEncrypted, type OpenPublic, type OpenShare, PortsFace } from './ports/ports-face.ts';
 import { PreviewNames } from './ports/preview-names.ts';
 import { answerClientError, explain, sendProblem, translate } from './problems.ts';
 import { answerAsync, prefersAsync } from './respond-async.ts';
@@ -78,6 +78,8 @@ export interface HttpServerOptions {
   readonly previews?: string;
   /** Opens a port by the token of a share. */
   readonly openShare: OpenShare;
+  /** Opens a port of a sandbox whose ports are public. Left out: there is none. */
+  readonly openPublic?: OpenPublic;
   /** Left out: nobody asked for traces. */
   readonly tracer?: Tracer;
   /** Told of every answer that the contract does not allow. Given, each answer is checked; meant for tests. */
@@ -107,9 +109,9 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
   const isOurHost = createHostCheck(options.hosts ?? []);
   const attempts = new FailedAttempts();
   const names = new PreviewNames(options.previews);
-  const { useCases, authenticate, openShare } = options;
+  const { useCases, authenticate, openShare, openPublic = async () => null } = options;
   const logger = options.logger as FastifyBaseLogger;
-  const own = { useCases, authenticate, openShare, logger };
+  const own = { useCases, authenticate, openShare, openPublic, logger };
   const ports = new PortsFace({ ...own, names, isOurHost, attempts, inFlight, newRequestId });
   const app = Fastify({
     loggerInstance: logger,

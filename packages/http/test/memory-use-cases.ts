@@ -23,6 +23,7 @@ import {
 } from '@space/contract';
 import {
   AppError,
+  DEFAULT_RUNS,
   DEFAULT_SIZE,
   DEFAULT_SNAPSHOT_POLICY,
   type ErrorCode,
@@ -515,6 +516,9 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       idle: { pauseAfterMs: 600_000 },
       wakeAt: null,
       expiry: null,
+      runs: DEFAULT_RUNS,
+      startedAt: now,
+      publicPorts: false,
       secrets: [],
       missingSecrets: [],
       network: { preset: 'packages', allow: [], ask: [], deny: [] },

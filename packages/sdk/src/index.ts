@@ -122,6 +122,7 @@ export {
   type NetworkRule,
   type PastTime,
   type RewindOptions,
+  type RunPolicy,
   Sandbox,
   type SandboxFields,
   type SandboxMetrics,

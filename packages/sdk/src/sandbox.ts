@@ -120,6 +120,16 @@ export interface ExpiryChoice {
   readonly action?: 'pause' | 'delete';
 }
 
+/** What begins and ends the runs of a sandbox; what is left out has its default. */
+export interface RunPolicy {
+  /** Each run gets an expiry so long after it began, if it has none; a pause takes it away again. Null (default): none. */
+  readonly limitMs?: number | null;
+  /** What happens then; default `pause`. */
+  readonly atLimit?: 'pause' | 'delete';
+  /** False: when it is paused, only `resume` wakes it; a use is refused. Default true. */
+  readonly wakeOnUse?: boolean;
+}
+
 /** A sandbox that is idle is paused, never deleted; the next use wakes it. */
 export interface IdlePolicy {
   /** At least 10000; null: never. */
@@ -145,6 +155,9 @@ export interface CreateOptions extends ConnectionOptions, CallOptions {
   readonly wakeAt?: Date | string;
   /** When it ends by itself, and whether it is paused then (default) or deleted; left out: never. */
   readonly expiry?: ExpiryChoice;
+  readonly runs?: RunPolicy;
+  /** Whether whoever reaches the server reaches its ports, without a key; default false. */
+  readonly publicPorts?: boolean;
   /** When it is snapshotted by itself; default: every minute in which it changed. */
   readonly snapshots?: SnapshotPolicyChoice;
   /** What it may reach; left out: the preset `packages`. */
@@ -160,6 +173,9 @@ export interface UpdateOptions extends CallOptions {
   readonly wakeAt?: Date | string | null;
   /** Sooner or later than before; null: never. */
   readonly expiry?: ExpiryChoice | null;
+  /** Replaces all of it. */
+  readonly runs?: RunPolicy;
+  readonly publicPorts?: boolean;
   readonly snapshots?: SnapshotPolicyChoice;
   /** Replaces what it may reach. Open connections that are not allowed any more are cut before this returns. */
   readonly network?: NetworkChoice;
@@ -264,11 +280,11 @@ export class Sandbox implements AsyncDisposable {
    */
   static async create(options: CreateOptions = {}): Promise<Sandbox> {
     const { snapshot, signal, ...given } = withoutConnection(options);
-    const { template, name, size, env, metadata, idle, wakeAt, expiry, snapshots, network, secrets, ...unknown } =
-      given;
+    const { template, name, size, env, metadata, idle, wakeAt, expiry, runs, publicPorts, ...more } = given;
+    const { snapshots, network, secrets, ...unknown } = more;
     refuseUnknown(unknown);
     const transport = new Transport(options);
-    const own = { name, env, metadata, idle, wakeAt, expiry, snapshots, network, secrets };
+    const own = { name, env, metadata, idle, wakeAt, expiry, runs, publicPorts, snapshots, network, secrets };
     const json = { template, snapshot: referenceOf(snapshot), size, ...own };
     const fields = await transport.json<SandboxFields>({ method: 'POST', path: '/v1/sandboxes', json, signal });
     return new Sandbox(transport, fields);
@@ -492,6 +508,8 @@ export class Sandbox implements AsyncDisposable {
     idle,
     wakeAt,
     expiry,
+    runs,
+    publicPorts,
     snapshots,
     network,
     secrets,
@@ -499,7 +517,7 @@ export class Sandbox implements AsyncDisposable {
     ...unknown
   }: UpdateOptions): Promise<this> {
     refuseUnknown(unknown);
-    const json = { idle, wakeAt, expiry, snapshots, network, secrets };
+    const json = { idle, wakeAt, expiry, runs, publicPorts, snapshots, network, secrets };
     this.#fields = await this.#transport.json({ method: 'PATCH', path: this.#path, json, signal });
     return this;
   }

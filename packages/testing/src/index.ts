@@ -73,6 +73,7 @@ export async function createTestPlatform({ programs }: TestPlatformOptions = {})
     useCases: control,
     authenticate: (token, project) => control.authenticate(token, project),
     openShare: (token, preview) => control.openShare(token, preview),
+    openPublic: (target) => control.openPublic(target),
     logger: createLogger({ level: 'silent' }),
     version: VERSION,
     onBreach: (breach) => breaches.push(breach),

@@ -36,7 +36,10 @@ import {
 import {
   AppError,
   addedBy,
+  beginsRun,
+  DEFAULT_RUNS,
   type Expiry,
+  expiryOfRun,
   OPERATIONS,
   type ProcessId,
   type ProjectId,
@@ -240,10 +243,7 @@ class PostgresRecords implements Records {
         .set({ ...changesOf(end.changes), ...content, settled: end.settled, updated_at: end.at })
         .set({ operation: null, operation_id: null })
         .set({ wake_at: sql<Date | null>`case when ${isMet(end)} then null else wake_at end` })
-        .set({
-          expires_at: sql<Date | null>`case when ${isExpiryMet(end)} then null else expires_at end`,
-          expiry_action: sql<Expiry['action'] | null>`case when ${isExpiryMet(end)} then null else expiry_action end`,
-        })
+        .set(before === undefined ? {} : runOf(sandboxOf(before), end))
         .set(before !== undefined && endsPauseFailure(before.operation, end) ? { pause_failure: null } : {})
         .where('id', '=', end.sandboxId)
         .where('epoch', '=', end.epoch)
@@ -302,6 +302,7 @@ class PostgresRecords implements Records {
 
   updateSandbox(id: SandboxId, changes: Parameters<Records['updateSandbox']>[1], at: Date) {
     const { pauseAfterMs, wakeAt, expiry, snapshotPolicy, network, secrets, missingSecrets } = changes;
+    const { runs, publicPorts, access } = changes;
     return translated(async () => {
       const row = await this.#db
         .updateTable('sandboxes')
@@ -309,6 +310,9 @@ class PostgresRecords implements Records {
           ...(pauseAfterMs === undefined ? {} : { pause_after_ms: pauseAfterMs }),
           ...(wakeAt === undefined ? {} : { wake_at: wakeAt }),
           ...(expiry === undefined ? {} : rowOfExpiry(expiry)),
+          ...(runs === undefined ? {} : { runs: JSON.stringify(runs) }),
+          ...(publicPorts === undefined ? {} : { public_ports: publicPorts }),
+          ...(access === undefined ? {} : { access: access === null ? null : JSON.stringify(access) }),
           ...(snapshotPolicy === undefined ? {} : { snapshot_policy: JSON.stringify(snapshotPolicy) }),
           ...(network === undefined ? {} : { network: JSON.stringify(network) }),
           ...(secrets === undefined ? {} : { secrets: JSON.stringify(secrets) }),
@@ -502,6 +506,7 @@ const TOMBSTONE = {
   secrets: '[]',
   missing_secrets: '[]',
   metadata: '{}',
+  access: null,
   crash_detail: null,
   crash_at: null,
   moved: null,
@@ -543,6 +548,8 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     expiry,
     snapshotPolicy,
     network,
+    runs = DEFAULT_RUNS,
+    publicPorts = false,
     secrets = [],
     missingSecrets = [],
     ...rest
@@ -558,6 +565,8 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     ...rowOfExpiry(expiry),
     snapshot_policy: JSON.stringify(snapshotPolicy),
     network: JSON.stringify(network),
+    runs: JSON.stringify(runs),
+    public_ports: publicPorts,
     secrets: JSON.stringify(secrets),
     missing_secrets: JSON.stringify(missingSecrets),
     settled: 'absent' as const,
@@ -576,6 +585,19 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
 
 function rowOfExpiry(expiry: Expiry | null) {
   return { expires_at: expiry?.at ?? null, expiry_action: expiry?.action ?? null };
+}
+
+/** What the end of an operation says of its run. */
+function runOf(before: RecordedSandbox, end: OperationEnd) {
+  const expiry = expiryOfRun(before, end.settled, end.at);
+  const kept = {
+    expires_at: sql<Date | null>`case when ${isExpiryMet(end)} then null else expires_at end`,
+    expiry_action: sql<Expiry['action'] | null>`case when ${isExpiryMet(end)} then null else expiry_action end`,
+  };
+  return {
+    ...(expiry === undefined ? kept : rowOfExpiry(expiry)),
+    ...(beginsRun(before.settled, end.settled) ? { started_at: end.at } : {}),
+  };
 }
 
 /** One that is to be deleted is not done with when it is paused. */

@@ -11,6 +11,7 @@ import type {
   RecordedEgress,
   RecordedSnapshot,
   RunOutcome,
+  SandboxAccess,
   ScheduledCommand,
   SnapshotBefore,
   SnapshotTimings,
@@ -30,6 +31,7 @@ import type {
   PolicyChoice,
   ProcessEnd,
   Role,
+  RunPolicy,
   SecretBinding,
   SecretGrant,
   SecretSource,
@@ -61,6 +63,10 @@ export interface SandboxTable {
   wake_at: Date | null;
   expires_at: Date | null;
   expiry_action: Expiry['action'] | null;
+  runs: ColumnType<RunPolicy, string | undefined, string>;
+  started_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
+  public_ports: Generated<boolean>;
+  access: ColumnType<SandboxAccess | null, string | null | undefined, string | null>;
   keepers: ColumnType<string[], string[] | undefined, string[]>;
   snapshot_policy: Json<PolicyChoice>;
   network: Json<NetworkPolicy>;
@@ -946,6 +952,16 @@ export const MIGRATIONS: Record<string, Migration> = {
   '0032_missing_secrets': {
     async up(db) {
       await sql`alter table sandboxes add column missing_secrets jsonb not null default '[]'`.execute(db);
+    },
+  },
+  '0033_runs': {
+    async up(db) {
+      await sql`
+        alter table sandboxes
+          add column runs jsonb not null default '{"limitMs": null, "atLimit": "pause", "wakeOnUse": true}',
+          add column started_at timestamptz(3),
+          add column public_ports boolean not null default false,
+          add column access jsonb`.execute(db);
     },
   },
 };

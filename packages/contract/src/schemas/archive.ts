@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { PROBLEM_CODES } from '../problem-codes.ts';
 import { archiveLocation, env, metadata, name, sandboxId, snapshotId, snapshotReference, timestamp } from './fields.ts';
 import { errorEvent } from './problem.ts';
-import { idle } from './sandbox.ts';
+import { idle, publicPorts, runs } from './sandbox.ts';
 import { policyChoice } from './snapshot-policy.ts';
 
 export const archiveName = z
@@ -107,6 +107,8 @@ export const movedSettings = z.strictObject({
   metadata,
   idle,
   wakeAt: timestamp.nullable(),
+  runs: runs.exactOptional(),
+  publicPorts: publicPorts.exactOptional(),
   snapshots: policyChoice,
 });
 

@@ -1,8 +1,10 @@
 /** Sandboxes: what one looks like, and what the calls on its lifecycle take and answer. */
 import {
+  DEFAULT_RUNS,
   EXPIRY_ACTIONS,
   MAX_BINDINGS_OF_SANDBOX,
   MAX_PAUSE_AFTER_MS,
+  MAX_RUN_MS,
   MIN_PAUSE_AFTER_MS,
   type SandboxStatus,
 } from '@space/core';
@@ -103,6 +105,40 @@ const askedExpiry = z
   .strictObject({ ...expiryShape, action: expiryAction.default('pause') })
   .nullable()
   .meta({ description: EXPIRY });
+const MIN_RUN_MS = 1_000;
+const RUN_SHAPE = {
+  limitMs: z
+    .number()
+    .int()
+    .min(MIN_RUN_MS)
+    .max(MAX_RUN_MS)
+    .nullable()
+    .meta({
+      description:
+        'Each run, from when it comes to run until it is paused, that has no expiry gets one so long after it began; a pause takes ' +
+        'it away again. Null: none.',
+    }),
+  atLimit: expiryAction.meta({ description: 'The action of that expiry.' }),
+  wakeOnUse: z.boolean().meta({
+    description:
+      'False: when it is paused, only a resume wakes it, or a time that was set; a use is refused with `wrong_state`.',
+  }),
+};
+
+export const runs = z.strictObject(RUN_SHAPE).meta({ id: 'RunPolicy', description: 'What begins and ends its runs.' });
+
+const askedRuns = z
+  .strictObject({
+    limitMs: RUN_SHAPE.limitMs.default(DEFAULT_RUNS.limitMs),
+    atLimit: RUN_SHAPE.atLimit.default(DEFAULT_RUNS.atLimit),
+    wakeOnUse: RUN_SHAPE.wakeOnUse.default(DEFAULT_RUNS.wakeOnUse),
+  })
+  .meta({ id: 'AskedRunPolicy', description: 'What begins and ends its runs. What is left out has its default.' });
+
+export const publicPorts = z.boolean().meta({
+  description: 'Whether whoever reaches the server reaches its ports, by previews, without a key or a share.',
+});
+
 const secrets = z
   .array(name)
   .max(MAX_BINDINGS_OF_SANDBOX)
@@ -133,6 +169,9 @@ const sandboxShape = {
   idle,
   wakeAt,
   expiry,
+  runs,
+  startedAt: timestamp.nullable().meta({ description: 'When its run began, or its last one. Null: it has not run.' }),
+  publicPorts,
   snapshots: shownPolicyChoice,
   network: shownNetworkPolicy,
   secrets: z.array(z.string()).meta({
@@ -217,6 +256,8 @@ export const createSandboxBody = z
     idle: idle.exactOptional().meta({ description: 'Left out: paused after 10 minutes.' }),
     wakeAt: wakeAt.exactOptional(),
     expiry: askedExpiry.exactOptional(),
+    runs: askedRuns.exactOptional(),
+    publicPorts: publicPorts.exactOptional(),
     snapshots: policyChoice.exactOptional(),
     network: networkPolicy.exactOptional().meta({ description: 'Left out: the preset `packages`.' }),
     secrets: secrets.exactOptional(),
@@ -235,6 +276,8 @@ export const updateSandboxBody = z
     idle: idle.exactOptional(),
     wakeAt: wakeAt.exactOptional(),
     expiry: askedExpiry.exactOptional(),
+    runs: askedRuns.exactOptional().meta({ description: 'Replaces all of it.' }),
+    publicPorts: publicPorts.exactOptional(),
     snapshots: policyChoice.exactOptional(),
     network: networkPolicy.exactOptional().meta({ description: 'Replaces the whole policy.' }),
     secrets: secrets.exactOptional().meta({ description: 'Replaces all of them; in force when it answers.' }),

@@ -39,10 +39,14 @@ export interface OpenedShare {
 /** Null: the token is not good for that port. */
 export type OpenShare = (token: string, preview: Preview) => Promise<OpenedShare | null>;
 
+/** Null: the port is not open to everybody. */
+export type OpenPublic = (preview: Preview) => Promise<Pick<OpenedShare, 'connect'> | null>;
+
 export interface PortsFaceOptions {
   readonly useCases: UseCases;
   readonly authenticate: Authenticate;
   readonly openShare: OpenShare;
+  readonly openPublic: OpenPublic;
   readonly names: PreviewNames;
   readonly isOurHost: (host: string | undefined) => boolean;
   readonly attempts: FailedAttempts;
@@ -200,6 +204,8 @@ export class PortsFace {
   async #accessTo(preview: Preview, { request, requestId, signal }: Visit): Promise<() => Promise<PortConnection>> {
     const credential = credentialIn(request.method, request.headers, this.#isEncrypted(request));
     if (credential === undefined) {
+      const open = await this.#options.openPublic(preview);
+      if (open !== null) return () => open.connect(signal);
       throw new AppError('unauthenticated', 'This preview is private: open it by the URL of a share, or send a key.');
     }
     if (credential.kind === 'share') {

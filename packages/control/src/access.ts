@@ -1,0 +1,103 @@
+/**
+ * How a request reaches one sandbox without an API key: by the token of that sandbox, or by nothing where its ports are public.
+ *
+ * A token reaches into its sandbox alone, and acts for the key that asked for it last: with the roles that this key has now, in the
+ * audit under its name, and no longer than it is good. It is made at first asking, stays the same for the life of the sandbox, goes
+ * with it, and is not copied by a fork or taken along by a move.
+ */
+import { timingSafeEqual } from 'node:crypto';
+import type { Caller } from '@space/contract';
+import { AppError, authorise, type PortConnection, type SandboxId, type SandboxStatus, statusOf } from '@space/core';
+import { type Identity, identityOf } from './api-keys.ts';
+import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
+import type { PortUseCases } from './port-use-cases.ts';
+import type { RecordedSandbox, SandboxAccess } from './records.ts';
+import { digestOf, newSecret } from './secrets.ts';
+
+const PREFIX = 'spacebox_';
+
+/** A sandbox as who comes without an API key finds it. It is told of nothing before it has shown the token. */
+export interface Reach {
+  readonly status: SandboxStatus;
+  /** Paused, and a use does not wake it. */
+  readonly asleep: boolean;
+  readonly template: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly publicPorts: boolean;
+  /** For proofs that are made from it; null: nobody has asked for one. */
+  readonly token: string | null;
+  /** Whom its token acts for; null: that key is no longer good, or does not reach it. */
+  identity(): Promise<Identity | null>;
+  /** As a share does, where its ports are public. */
+  connectPublic(port: number, signal: AbortSignal): Promise<PortConnection>;
+}
+
+export class Access {
+  readonly #machinery: Machinery;
+  readonly #sandboxes: LifecycleUseCases;
+  readonly #portUses: PortUseCases;
+
+  constructor(machinery: Machinery, sandboxes: LifecycleUseCases, portUses: PortUseCases) {
+    this.#machinery = machinery;
+    this.#sandboxes = sandboxes;
+    this.#portUses = portUses;
+  }
+
+  /** The token of the sandbox, which acts for the caller's key from now on. Throws `forbidden` to who may not use it. */
+  async tokenFor(caller: Pick<Caller, 'principal' | 'projectId'>, reference: string): Promise<string> {
+    const { principal, projectId } = caller;
+    const resource = { kind: 'project', organisationId: principal.organisationId, projectId } as const;
+    if (!authorise(principal, 'sandbox.use', resource).allowed) {
+      throw new AppError('forbidden', 'The key may not use sandboxes here.');
+    }
+    const { id } = await this.#sandboxes.find(caller, reference);
+    const { driver, ports } = this.#machinery;
+    return driver.exclusively(id, async () => {
+      const seen = await this.#sandboxes.find(caller, id);
+      if (seen.access?.keyId === principal.apiKeyId) return seen.access.token;
+      const token = seen.access?.token ?? newSecret(PREFIX, ports.chance);
+      const access: SandboxAccess = { token, keyId: principal.apiKeyId };
+      await ports.records.updateSandbox(id, { access }, new Date(ports.clock.now()));
+      return token;
+    });
+  }
+
+  /** Null: there is none. */
+  async reach(id: SandboxId): Promise<Reach | null> {
+    const seen = await this.#machinery.ports.records.findSandbox(id);
+    if (seen === null || seen.settled === 'deleted' || seen.operation === 'delete') return null;
+    const { template, env, publicPorts, access } = seen;
+    return {
+      status: statusOf(seen),
+      asleep: isAsleep(seen),
+      template,
+      env,
+      publicPorts,
+      token: access?.token ?? null,
+      identity: () => this.#identity(seen),
+      connectPublic: (port, signal) => this.#portUses.connectPublic(id, port, signal),
+    };
+  }
+
+  async #identity({ access, projectId }: RecordedSandbox): Promise<Identity | null> {
+    if (access === null) return null;
+    const holder = await this.#machinery.ports.records.tenants.findKeyHolderById(access.keyId);
+    if (holder === null) return null;
+    const identity = identityOf(holder, projectId);
+    const { principal } = identity;
+    const owner = await this.#machinery.ports.records.tenants.organisationOf(projectId);
+    if (owner !== principal.organisationId) return null;
+    return principal.onlyProject === null || principal.onlyProject === projectId ? identity : null;
+  }
+}
+
+/** What moves on, or waits for its own resume. */
+function isAsleep({ settled, operation, runs }: RecordedSandbox): boolean {
+  if (operation === 'resume' || settled === 'running' || settled === 'absent') return false;
+  return settled !== 'paused' || !runs.wakeOnUse;
+}
+
+/** Whether it is the token, in a time that tells nothing of it. */
+export function isToken(given: string, token: string): boolean {
+  return timingSafeEqual(digestOf(given), digestOf(token));
+}
