@@ -27,11 +27,18 @@ const SHELLS = ['/bin/bash', '/bin/sh', 'bash', 'sh'];
 export function runFakeProcess(world: FakeProcessWorld, programs: FakePrograms): Promise<number> | undefined {
   const { argv } = world.command;
   const shell = new Shell(world, programs);
-  const line = SHELLS.includes(argv[0] ?? '') && /^-l?c$/.test(argv[1] ?? '') ? argv[2] : undefined;
+  const line = lineIn(argv);
   if (line !== undefined) return shell.run(line);
   const [program = '', ...rest] = argv;
   const words = [program.replace(/^(\/usr)?\/bin\//, ''), ...rest];
   return shell.knows(words[0] ?? '') ? shell.words(words, world.print) : undefined;
+}
+
+/** What a shell was given to run: `sh -c LINE`, `bash -lc LINE`, `bash -l -c LINE`. */
+function lineIn([program = '', ...rest]: readonly string[]): string | undefined {
+  if (!SHELLS.includes(program)) return undefined;
+  const [flag, line] = rest[0] === '-l' ? rest.slice(1) : rest;
+  return /^-l?c$/.test(flag ?? '') ? line : undefined;
 }
 
 type Print = FakeProcessWorld['print'];
