@@ -106,8 +106,12 @@ look_at_cgroups() {
   for controller in cpu memory pids io; do
     case "$controllers" in *" $controller "* | *" blk$controller "*) ;; *) lacking="$lacking $controller" ;; esac
   done
+  # That of version 1 weighs VMMs on disks of one scheduler only.
+  case "$lacking $controllers" in *" blkio "*)
+    if ! grep -qs '\[bfq\]' /sys/block/*/queue/scheduler; then lacking="$lacking io (no disk is scheduled by BFQ)"; fi ;;
+  esac
   if [ -z "$lacking" ]; then row ok 'cgroup limits' ''; else
-    row note 'cgroup limits' "no controller for:$lacking; a VMM is held by its jail all the same" \
+    row note 'cgroup limits' "none for:$lacking; a VMM is held by its jail all the same" \
       'Mount a cgroup tree with it; once the platform runs, `space capabilities` says what is in force.'
   fi
 }

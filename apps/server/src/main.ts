@@ -83,7 +83,7 @@ async function welcome({ url, emulated, firstRun, apiKey }: Welcome, { dataDir }
   }
   if (apiKey === null) return;
   if (firstRun) console.log(firstSteps(url, apiKey));
-  else console.log(`\nA new API key, shown this once:\n\n  export SPACE_API_KEY=${apiKey}\n`);
+  else console.log(`\nA new API key, which is not shown again:\n\n  export SPACE_API_KEY=${apiKey}\n`);
   await keepForClients(url, apiKey);
 }
 
@@ -92,13 +92,13 @@ async function keepForClients(url: string, apiKey: string): Promise<void> {
   const path = process.env['SPACE_CLIENT_CONFIG'];
   if (path === undefined) return;
   const outcome = await writeClientConfig(path, { url, apiKey });
-  if (outcome === 'written') console.log(`It is also in ${path}, where \`space\` and the SDK find it by themselves.\n`);
+  if (outcome === 'written') console.log(`It is kept in ${path}, where \`space\` and the SDK find it by themselves.\n`);
   else console.log(`${path} was left as it is: it names another server.\n`);
 }
 
 function firstSteps(url: string, key: string): string {
   return `
-This is the first start. Your API key, shown this once (space up --new-key makes another):
+This is the first start. Your API key, which is not shown again (space up --new-key makes another):
 
   export SPACE_URL=${url} SPACE_API_KEY=${key}
 

@@ -1,6 +1,6 @@
 /**
- * What the gateway has seen, taken over into the records: each once, also over restarts of either. A gateway that took the place
- * of another is written down too, since what the other one still held is lost.
+ * What the gateway has seen, taken over into the records: each once, also over restarts of either. One that does not know what
+ * the one before it held, after a loss of power or of its files, is written down too.
  */
 import {
   DEFAULT_ORGANISATION,

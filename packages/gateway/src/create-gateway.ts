@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
 import {
   AppError,
   type EgressConnection,
@@ -26,6 +27,7 @@ import { createResolve, type Resolve } from './resolver.ts';
 import { LocalSecrets } from './secrets/local-secrets.ts';
 import { type SecretStores, Secrets } from './secrets/secrets.ts';
 import { Sessions } from './sessions.ts';
+import { FileSpool } from './spool.ts';
 import type { UpstreamProxy } from './upstream-proxy.ts';
 
 /** A connection that carries nothing for so long is closed. */
@@ -64,7 +66,8 @@ export function createGateway(options: GatewayOptions): Gateway {
   const instance = randomBytes(16).toString('hex');
   const rules = new Map<SandboxId, SandboxRules>();
   const open = new OpenConnections();
-  const recorder = new Recorder();
+  const spool = new FileSpool(join(folder, 'records.spool'));
+  const recorder = new Recorder(spool);
   const lookedInto = new LookedInto();
   const asks = new HeldAskRoom(instance, options.holdMs ?? HOLD_MS);
   const authorities = new Authorities(folder);
@@ -103,9 +106,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       await local.drop(name);
       secrets.forget(name.organisationId);
     },
-    takeRecords: async (behind) => {
-      return { instance, ...recorder.take(behind?.instance === instance ? behind.next : 0) };
-    },
+    takeRecords: async (behind) => recorder.take(behind),
     takeAsks: (behind, signal) => asks.asks(behind, signal),
     answerAsk: async (answer) => asks.answer(answer),
     noticeSecret: (organisationId, url) => notices.secretOf(organisationId, url),
@@ -132,6 +133,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     close() {
       clearInterval(idle);
       open.cutAll();
+      spool.flush();
     },
   };
 }

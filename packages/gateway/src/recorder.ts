@@ -4,7 +4,8 @@
  * of its sandboxes, so that one that is loud makes nobody else's disappear. What was lost is counted in the next record of
  * its sandbox.
  */
-import type { EgressRecord, EgressRecords, OrganisationId, SandboxId } from '@space/core';
+import type { EgressPosition, EgressRecord, EgressRecords, OrganisationId, SandboxId } from '@space/core';
+import type { Spool, Spooled } from './spool.ts';
 
 const MAX_KEPT = 20_000;
 const MAX_TAKEN = 1_000;
@@ -15,6 +16,7 @@ export type NewRecord = Omit<EgressRecord, 'lostBefore'>;
 
 interface Kept {
   readonly number: number;
+  readonly organisationId: OrganisationId | null;
   record: EgressRecord;
   isLost: boolean;
 }
@@ -29,19 +31,35 @@ interface Own {
 }
 
 export class Recorder {
-  #last = 0;
+  #next: number;
   #taken = 0;
   #count = 0;
   /** In their order; those that were lost lie among them for a while. */
   #all: Kept[] = [];
   readonly #own = new Map<SandboxId, Own>();
+  readonly #spool: Spool;
+
+  constructor(spool: Spool) {
+    this.#spool = spool;
+    this.#taken = spool.taken;
+    this.#next = spool.next;
+    for (const one of spool.left) this.#keep(one);
+  }
 
   add(record: NewRecord, organisationId: OrganisationId | null): void {
+    const lostBefore = this.#own.get(record.sandboxId)?.lost ?? 0;
+    const one = { number: this.#next++, organisationId, record: { ...record, lostBefore } };
+    this.#spool.add(one);
+    this.#keep(one);
+  }
+
+  #keep(one: Spooled): void {
+    const { organisationId, record } = one;
     const { sandboxId } = record;
     const own = this.#own.get(sandboxId) ?? { organisationId, kept: [], lost: 0 };
     this.#own.set(sandboxId, own);
     own.organisationId = organisationId ?? own.organisationId;
-    const kept: Kept = { number: ++this.#last, record: { ...record, lostBefore: own.lost }, isLost: false };
+    const kept: Kept = { ...one, isLost: false };
     own.lost = 0;
     own.kept.push(kept);
     this.#all.push(kept);
@@ -49,20 +67,23 @@ export class Recorder {
   }
 
   /** Those behind a position that an earlier answer gave; what lies before it has been taken, and is forgotten. */
-  take(after: number): Omit<EgressRecords, 'instance'> {
-    this.#forget(after);
+  take(behind: EgressPosition | null): EgressRecords {
+    const { stream: instance, earlier } = this.#spool;
+    const isOurs = behind?.instance === instance || (behind !== null && behind.instance === earlier);
+    this.#forget(isOurs ? behind.next : this.#taken);
     const taken: Kept[] = [];
     for (const one of this.#all) {
       if (taken.length === MAX_TAKEN) break;
       if (!one.isLost) taken.push(one);
     }
-    return { records: taken.map(({ record }) => record), next: taken.at(-1)?.number ?? this.#taken };
+    return { instance, records: taken.map(({ record }) => record), next: taken.at(-1)?.number ?? this.#taken };
   }
 
   #forget(after: number): void {
     const index = this.#all.findIndex(({ number }) => number > after);
     const gone = this.#all.splice(0, index < 0 ? this.#all.length : index);
     this.#taken = gone.at(-1)?.number ?? this.#taken;
+    this.#spool.shrink(this.#taken, () => this.#present());
     const counts = new Map<SandboxId, number>();
     for (const { record, isLost } of gone) {
       if (!isLost) counts.set(record.sandboxId, (counts.get(record.sandboxId) ?? 0) + 1);
@@ -74,6 +95,11 @@ export class Recorder {
       this.#count -= count;
       if (own?.kept.length === 0 && own.lost === 0) this.#own.delete(sandboxId);
     }
+  }
+
+  #present(): readonly Spooled[] {
+    const present = this.#all.filter(({ isLost }) => !isLost);
+    return present.map(({ number, organisationId, record }) => ({ number, organisationId, record }));
   }
 
   #lose(): void {

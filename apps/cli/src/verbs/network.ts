@@ -157,7 +157,7 @@ function toolsText({ host, path, tools }: Exclude<SandboxFields['network']['deny
 
 function lineOf({ entry }: { readonly entry: object }): string {
   if ('event' in entry)
-    return 'the gateway is another one: what the one before had not told yet, of a second or less, is lost';
+    return 'the gateway is another one: what the one before had not told yet, of a second or less, may be lost';
   const record = entry as EgressRecord & { readonly sandbox: string };
   const [at = '', outcome = '', what = '', ...rest] = rowOf(record);
   return [at, record.sandbox, outcome.padEnd(8), what, ...rest].join('  ');

@@ -21,7 +21,7 @@ export interface GatewayPort {
   /** Keeps a value that was sealed for this secret, in the place of an earlier one. Throws `bad_request` when it cannot be opened. */
   putSecret(secret: SecretName, sealed: string): Promise<void>;
   dropSecret(secret: SecretName): Promise<void>;
-  /** What was seen behind an earlier answer of this gateway, which is forgotten: whoever asks for more has kept it. */
+  /** What was seen behind an earlier answer of this stream, which is forgotten: whoever asks for more has kept it. */
   takeRecords(behind: EgressPosition | null): Promise<EgressRecords>;
   /**
    * Requests that are held, in order: those behind an earlier answer of this gateway, or all. When there is none it waits for
@@ -59,7 +59,7 @@ export interface SecretName {
   readonly name: string;
 }
 
-/** Of one gateway; to another it says nothing. */
+/** Of one gateway, or of the stream of records that gateways on one folder share; to another it says nothing. */
 export interface EgressPosition {
   readonly instance: string;
   readonly next: number;
