@@ -22,7 +22,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Types only: the SDK has no runtime dependencies.
   '@space/sdk': ['@space/contract'],
   // What a user's tests start: the platform but for its machine.
-  '@space/testing': ['@space/core', '@space/control', '@space/http', '@space/testkit'],
+  '@space/testing': ['@space/core', '@space/control', '@space/e2b', '@space/http', '@space/testkit'],
   // Tried on any installation, by what any user has.
   '@space/conformance': ['@space/sdk'],
   '@space/guest-proto': [],

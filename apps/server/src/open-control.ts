@@ -2,6 +2,7 @@
 import { type Control, createApiKey, createControl, type Records } from '@space/control';
 import type { GatewayPort, NodePort } from '@space/core';
 import { createPostgresRecords, openDatabase, startPrivateCluster } from '@space/db-postgres';
+import { e2bFace } from '@space/e2b';
 import { createHttpServer, type createLogger, type ListenOptions, listen } from '@space/http';
 import { chance, clock } from './clock.ts';
 import { Closers } from './closers.ts';
@@ -65,6 +66,13 @@ async function compose(options: OpenControlOptions, closers: Closers): Promise<O
       authenticate: (token, project) => control.authenticate(token, project),
       openShare: (token, target) => control.openShare(token, target),
       openPublic: (target) => control.openPublic(target),
+      faces: [
+        e2bFace({
+          useCases: control,
+          tokenFor: (caller, id) => control.tokenFor(caller, id),
+          reach: (id) => control.reach(id),
+        }),
+      ],
       logger,
       version: VERSION,
       ...tracing,

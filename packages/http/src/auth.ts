@@ -21,25 +21,39 @@ const PROJECT = /^[a-z][a-z0-9_-]{0,62}$/;
 
 const BEARER = /^Bearer ([\x21-\x7e]{1,512})$/i;
 
+/** A key as a request has it. */
+export interface Credentials {
+  /** Undefined: none that could be one. */
+  readonly token: string | undefined;
+  /** What to say then. */
+  readonly lacking: string;
+  readonly project: string | undefined;
+}
+
+export function bearerCredentials(headers: IncomingHttpHeaders): Credentials {
+  const { authorization } = headers;
+  return {
+    token: BEARER.exec(authorization ?? '')?.[1],
+    lacking:
+      authorization === undefined
+        ? 'The request has no Authorization header.'
+        : 'Authorization must be "Bearer <key>".',
+    project: projectIn(headers),
+  };
+}
+
 export async function identify(
-  headers: IncomingHttpHeaders,
+  { token, lacking, project }: Credentials,
   address: string,
   authenticate: Authenticate,
   attempts: FailedAttempts,
 ): Promise<Identity> {
-  const { authorization } = headers;
-  const token = BEARER.exec(authorization ?? '')?.[1];
   attempts.check(address, token);
   if (token === undefined) {
     attempts.failed(address);
-    throw new AppError(
-      'unauthenticated',
-      authorization === undefined
-        ? 'The request has no Authorization header.'
-        : 'Authorization must be "Bearer <key>".',
-    );
+    throw new AppError('unauthenticated', lacking);
   }
-  const identity = await authenticate(token, projectIn(headers));
+  const identity = await authenticate(token, project);
   if (identity === null) {
     attempts.failed(address);
     throw new AppError('unauthenticated', 'The key is not known.');
@@ -48,7 +62,7 @@ export async function identify(
   return identity;
 }
 
-function projectIn(headers: IncomingHttpHeaders): string | undefined {
+export function projectIn(headers: IncomingHttpHeaders): string | undefined {
   const project = headers[PROJECT_HEADER_NAME.toLowerCase()];
   if (project === undefined || (typeof project === 'string' && PROJECT.test(project))) return project;
   throw new AppError('bad_request', `${PROJECT_HEADER_NAME} must be the id or the name of one project.`);

@@ -37,7 +37,7 @@ export function parsePart(schema: Parser, value: unknown, place: string): object
   });
 }
 
-function parseQuery(query: string): Record<string, string> {
+export function parseQuery(query: string): Record<string, string> {
   const parameters = new Map<string, string>();
   for (const pair of query === '' ? [] : query.split('&')) {
     const equals = pair.indexOf('=');
@@ -57,7 +57,7 @@ function decode(part: string): string {
 }
 
 /** The JSON value in the body; that of an absent body is `{}`, so that calls without fields need none. */
-async function readJson(request: IncomingMessage): Promise<unknown> {
+export async function readJson(request: IncomingMessage): Promise<unknown> {
   if (!hasBody(request)) return {};
   checkJsonType(request);
   const bytes = await readWhole(request);

@@ -15,6 +15,7 @@ const SECRET_PATHS = [
   'req.headers.authorization',
   'request.headers.authorization',
   '*.headers.authorization',
+  ...['x-api-key', 'x-access-token', 'e2b-traffic-access-token'].map((name) => `*.headers["${name}"]`),
 ];
 
 export function createLogger(options: LoggerOptions = {}): Logger {

@@ -7,6 +7,7 @@
  * vanishes aborts its call's signal.
  */
 import { randomBytes } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import {
   type Caller,
   ProtocolError,
@@ -38,8 +39,9 @@ import Fastify, {
 } from 'fastify';
 import type { Logger } from 'pino';
 import { ANSWERS, type Answer } from './answers.ts';
-import { type Authenticate, type Identity, identify } from './auth.ts';
+import { type Authenticate, bearerCredentials, type Identity, identify } from './auth.ts';
 import type { Call, CallServer } from './call.ts';
+import type { Face, Lent, MakeFace } from './face.ts';
 import { FailedAttempts } from './failed-attempts.ts';
 import { createHostCheck, hostNameIn, isLoopback, refusalOf } from './hosts.ts';
 import { InFlight } from './in-flight.ts';
@@ -80,6 +82,8 @@ export interface HttpServerOptions {
   readonly openShare: OpenShare;
   /** Opens a port of a sandbox whose ports are public. Left out: there is none. */
   readonly openPublic?: OpenPublic;
+  /** Further faces on the same port. */
+  readonly faces?: readonly MakeFace[];
   /** Left out: nobody asked for traces. */
   readonly tracer?: Tracer;
   /** Told of every answer that the contract does not allow. Given, each answer is checked; meant for tests. */
@@ -113,7 +117,10 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
   const logger = options.logger as FastifyBaseLogger;
   const own = { useCases, authenticate, openShare, openPublic, logger };
   const ports = new PortsFace({ ...own, names, isOurHost, attempts, inFlight, newRequestId });
-  const app = Fastify({
+  const lent = lend(options.logger, { inFlight, isOurHost });
+  const faces = (options.faces ?? []).map((make) => make(lent));
+  const faceOf = (request: IncomingMessage) => faces.find((face) => face.takes(request));
+  const app: FastifyInstance = Fastify({
     loggerInstance: logger,
     // Paths and queries are tenants' content, so requests are logged below, by their route.
     logController: new LogController({ disableRequestLogging: true }),
@@ -126,10 +133,21 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
         listener,
         { tls: options.tls, headersMs: times.headersMs },
         {
-          shouldUpgrade: (request) => ports.takesUpgrade(request),
-          upgrade: (request, socket, head) => void ports.handleUpgrade(request, socket, head),
-          isForeign: (request) => ports.takes(request),
-          foreign: (request, response) => void ports.handle(request, response),
+          shouldUpgrade: (request) =>
+            faceOf(request) === undefined
+              ? ports.takesUpgrade(request)
+              : request.headers.upgrade?.toLowerCase() === 'websocket',
+          upgrade: (request, socket, head) => {
+            const face = faceOf(request);
+            if (face === undefined) void ports.handleUpgrade(request, socket, head);
+            else face.handleUpgrade(request, socket, head);
+          },
+          isForeign: (request) => faceOf(request) !== undefined || ports.takes(request),
+          foreign: (request, response) => {
+            const face = faceOf(request);
+            if (face === undefined) void ports.handle(request, response);
+            else face.handle(request, response);
+          },
         },
       ),
     clientErrorHandler: answerClientError,
@@ -148,8 +166,27 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
     throw noSuchRoute(request.raw.url ?? '');
   });
   for (const name of ROUTE_NAMES) bindRoute(app, options, { times, names }, name);
+  for (const face of faces) addRoutes(app, face);
   closeInBoundedTime(app, inFlight, times.closeGraceMs);
   return app;
+}
+
+function addRoutes(app: FastifyInstance, face: Face): void {
+  void app.register(async (scope) => face.addRoutes(scope));
+}
+
+function lend(logger: Logger, { inFlight, isOurHost }: Pick<Guard, 'inFlight' | 'isOurHost'>): Lent {
+  return {
+    logger,
+    checkHost: ({ headers: { host } }) => {
+      if (!isOurHost(host)) throw new ProtocolError('host_refused', refusalOf(host));
+    },
+    newRequestId,
+    track: (request, response) => inFlight.track(request, response),
+    trackSocket: (socket) => inFlight.trackSocket(socket),
+    callerOf,
+    explain: (thrown, requestId) => explain(thrown, requestId, logger as FastifyBaseLogger),
+  };
 }
 
 /** Names a request in answers and logs. Always ours: a client cannot choose what our log says. */
@@ -174,10 +211,10 @@ function guardRequests(app: FastifyInstance, options: HttpServerOptions, guard: 
     reply.raw.setHeader('x-content-type-options', 'nosniff');
     const { host } = request.headers;
     if (!isOurHost(host)) throw new ProtocolError('host_refused', refusalOf(host));
-    const { routeName } = request.routeOptions.config;
+    const { routeName, credentials = bearerCredentials } = request.routeOptions.config;
     const route: Route | undefined = routeName === undefined ? undefined : ROUTES[routeName];
     if (route?.open) return;
-    request.identity = await identify(request.headers, request.ip, options.authenticate, attempts);
+    request.identity = await identify(credentials(request.headers), request.ip, options.authenticate, attempts);
   });
 }
 
@@ -187,7 +224,7 @@ function logEnd(app: FastifyInstance, request: FastifyRequest, reply: FastifyRep
     app.log.info(
       {
         requestId: request.id,
-        route: request.routeOptions.config?.routeName ?? null,
+        route: request.routeOptions.config?.routeName ?? request.routeOptions.config?.logName ?? null,
         status,
         complete,
         durationMs: Math.round(reply.elapsedTime),

@@ -18,6 +18,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { createApiKey, createControl } from '@space/control';
 import { MemoryRecords } from '@space/control/testing';
 import { canonicalRequest, type HeldAsk, newId, type SandboxId, shownRequest } from '@space/core';
+import { e2bFace } from '@space/e2b';
 import { createHttpServer, createLogger, listen } from '@space/http';
 import {
   FakeGateway,
@@ -74,6 +75,13 @@ export async function createTestPlatform({ programs }: TestPlatformOptions = {})
     authenticate: (token, project) => control.authenticate(token, project),
     openShare: (token, preview) => control.openShare(token, preview),
     openPublic: (target) => control.openPublic(target),
+    faces: [
+      e2bFace({
+        useCases: control,
+        tokenFor: (caller, id) => control.tokenFor(caller, id),
+        reach: (id) => control.reach(id),
+      }),
+    ],
     logger: createLogger({ level: 'silent' }),
     version: VERSION,
     onBreach: (breach) => breaches.push(breach),

@@ -16,7 +16,7 @@ import { type Input, ProtocolError, ROUTES, type UseCases } from '@space/contrac
 import { AppError, type PortConnection } from '@space/core';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Authenticate, Identity } from '../auth.ts';
-import { identify } from '../auth.ts';
+import { bearerCredentials, identify } from '../auth.ts';
 import { FailedAttempts } from '../failed-attempts.ts';
 import { refusalOf } from '../hosts.ts';
 import type { InFlight } from '../in-flight.ts';
@@ -244,7 +244,7 @@ export class PortsFace {
     request: IncomingMessage,
     attempts: FailedAttempts,
   ): Promise<Identity> {
-    return identify(headers, addressOf(request), this.#options.authenticate, attempts);
+    return identify(bearerCredentials(headers), addressOf(request), this.#options.authenticate, attempts);
   }
 
   async #tcp(

@@ -1,0 +1,54 @@
+/** One call of the control API, as the functions that answer it see it. */
+import type { Caller, UseCases } from '@space/contract';
+import type { SandboxId } from '@space/core';
+import { E2bError, isCode, noSandbox } from '../errors.ts';
+import { fromE2bId } from '../sandbox-ids.ts';
+
+export interface Platform {
+  readonly useCases: UseCases;
+  /** The token that reaches into a sandbox, for the caller. */
+  tokenFor(caller: Caller, sandboxId: SandboxId): Promise<string>;
+  /** Told of a sandbox that has just been paused or deleted: nothing in it answers any more. */
+  left(sandboxId: SandboxId): void;
+}
+
+export interface E2bCall {
+  readonly platform: Platform;
+  readonly caller: Caller;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, string>>;
+  /** The JSON body, or `{}`. */
+  readonly body: unknown;
+}
+
+export interface E2bAnswer {
+  readonly status: number;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Runs it for the sandbox that the path names; one that is not there is told of in their words. */
+export async function onSandbox<T>(call: E2bCall, run: (id: SandboxId) => Promise<T>): Promise<T> {
+  const given = call.params['id'] ?? '';
+  const id = fromE2bId(given);
+  if (id === undefined) throw noSandbox(given);
+  try {
+    return await run(id);
+  } catch (thrown) {
+    throw isCode(thrown, 'not_found') ? noSandbox(given) : thrown;
+  }
+}
+
+const HOUR_S = 60 * 60;
+/** The longest run that a sandbox can be given, in whole hours. */
+const MAX_TIMEOUT_H = 24 * 24;
+
+export function checkTimeout(seconds: number): number {
+  if (seconds <= MAX_TIMEOUT_H * HOUR_S) return seconds;
+  throw new E2bError(400, `Timeout cannot be greater than ${MAX_TIMEOUT_H} hours`);
+}
+
+/** ISO 8601, so many seconds from now. */
+export function secondsFromNow(seconds: number): string {
+  return new Date(Date.now() + seconds * 1000).toISOString();
+}

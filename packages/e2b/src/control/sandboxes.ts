@@ -1,0 +1,240 @@
+/** What is asked of sandboxes that are there. */
+import { type Sandbox, schemas } from '@space/contract';
+import type { SandboxId } from '@space/core';
+import { parsePart } from '@space/http/parts';
+import { z } from 'zod';
+import { E2bError, refused } from '../errors.ts';
+import { toE2bId } from '../sandbox-ids.ts';
+import { checkTimeout, type E2bAnswer, type E2bCall, onSandbox, secondsFromNow } from './call.ts';
+import type { Version } from './create.ts';
+import { allSandboxes, type Order, pageOf, parseMetadata } from './listing.ts';
+import { type E2bState, startedAtOf, stateOf, viewDetail, viewListed, viewMetric, viewRunning } from './views.ts';
+
+const DEFAULT_CONNECT_S = 300;
+const MAX_LIST = 100;
+const STATES = ['running', 'paused'] as const;
+
+const listQuery = z.strictObject({
+  metadata: z.string().max(20_000).optional(),
+  state: z.string().max(100).optional(),
+  startedAfter: schemas.timestamp.optional(),
+  template: z.string().max(200).optional(),
+  order: z.enum(['asc', 'desc']).optional(),
+  limit: schemas.queryInteger(1, MAX_LIST).optional(),
+  nextToken: z.string().max(500).optional(),
+});
+
+type ListQuery = z.output<typeof listQuery>;
+
+export async function listSandboxes(call: E2bCall, version: Version): Promise<E2bAnswer> {
+  const query = parsePart(listQuery, call.query, 'query') as ListQuery;
+  const states = version === 'v1' ? (['running'] as const) : statesIn(query.state);
+  const matching = (await allSandboxes(call.platform.useCases, call.caller)).filter(filterOf(query));
+  const running = matching.filter((one) => stateOf(one) === 'running').length;
+  const shown = matching.filter((one) => states.some((state) => state === stateOf(one)));
+  const order: Order = query.order ?? 'desc';
+  const limit = version === 'v1' ? shown.length || 1 : (query.limit ?? MAX_LIST);
+  const keyed = shown.map((sandbox) => ({ id: sandbox.id, at: startedAtOf(sandbox), sandbox }));
+  const page = pageOf(keyed, { order, limit, token: query.nextToken });
+  return {
+    status: 200,
+    body: page.items.map(({ sandbox }) => viewListed(sandbox)),
+    headers: {
+      'x-total-running': String(running),
+      ...(page.next === undefined ? {} : { 'x-next-token': page.next }),
+    },
+  };
+}
+
+function statesIn(text: string | undefined): readonly E2bState[] {
+  if (text === undefined) return STATES;
+  return text.split(',').map((given) => {
+    const state = STATES.find((one) => one === given);
+    if (state === undefined) throw new E2bError(400, `Invalid state "${given}"`);
+    return state;
+  });
+}
+
+function filterOf({ metadata, startedAfter, template }: ListQuery): (sandbox: Sandbox) => boolean {
+  const labels = Object.entries(metadata === undefined ? {} : parseMetadata(metadata));
+  const after = startedAfter === undefined ? Number.NEGATIVE_INFINITY : Date.parse(startedAfter);
+  return (sandbox) =>
+    labels.every(([name, value]) => sandbox.metadata[name] === value) &&
+    Date.parse(startedAtOf(sandbox)) >= after &&
+    (template === undefined || sandbox.template === template);
+}
+
+export function getSandbox(call: E2bCall): Promise<E2bAnswer> {
+  return onSandbox(call, async (id) => ({ status: 200, body: viewDetail((await find(call, id)).sandbox) }));
+}
+
+export function killSandbox(call: E2bCall): Promise<E2bAnswer> {
+  const { platform, caller } = call;
+  return onSandbox(call, async (id) => {
+    await platform.useCases.deleteSandbox(caller, { id });
+    platform.left(id);
+    return { status: 204 };
+  });
+}
+
+const timeoutBody = z.strictObject({ timeout: z.number().int() });
+
+/** Sooner or later than it would have ended; a time that has passed ends it at once. */
+export function setTimeoutOf(call: E2bCall): Promise<E2bAnswer> {
+  const { timeout } = parsePart(timeoutBody, call.body, 'body') as z.output<typeof timeoutBody>;
+  return onSandbox(call, async (id) => {
+    const { sandbox, state } = await find(call, id);
+    if (state !== 'running') throw new E2bError(409, `Sandbox "${toE2bId(id)}" is paused; connect to it`);
+    await endAt(call, sandbox, secondsFromNow(Math.max(0, checkTimeout(timeout))));
+    return { status: 204 };
+  });
+}
+
+const refreshBody = z.strictObject({ duration: z.number().int().min(0).optional() });
+
+export function refreshSandbox(call: E2bCall): Promise<E2bAnswer> {
+  const { duration = 15 } = parsePart(refreshBody, call.body, 'body') as z.output<typeof refreshBody>;
+  return onSandbox(call, async (id) => {
+    const { sandbox, state } = await find(call, id);
+    if (state !== 'running') throw new E2bError(409, `Sandbox "${toE2bId(id)}" is paused; connect to it`);
+    await extend(call, sandbox, checkTimeout(duration));
+    return { status: 204 };
+  });
+}
+
+const pauseBody = z.strictObject({ memory: z.boolean().optional() });
+
+export function pauseSandbox(call: E2bCall): Promise<E2bAnswer> {
+  const { memory = true } = parsePart(pauseBody, call.body, 'body') as z.output<typeof pauseBody>;
+  if (!memory) throw refused('memory: false', 'A pause keeps memory, too.');
+  const { platform, caller } = call;
+  return onSandbox(call, async (id) => {
+    const { sandbox } = await find(call, id);
+    if (sandbox.status === 'paused') throw new E2bError(409, `Sandbox "${toE2bId(id)}" is already paused`);
+    await platform.useCases.pauseSandbox(caller, { id });
+    platform.left(id);
+    return { status: 204 };
+  });
+}
+
+const connectBody = z.strictObject({ timeout: z.number().int().optional(), memory: z.boolean().optional() });
+
+/** 200: it ran, and ends no sooner than before. 201: it was paused, and runs again for so long. */
+export function connectSandbox(call: E2bCall, version: Version): Promise<E2bAnswer> {
+  const body = parsePart(connectBody, call.body, 'body') as z.output<typeof connectBody>;
+  refuseColdBoot(body.memory);
+  if (version === 'v1' && body.timeout === undefined) throw new E2bError(400, 'timeout is required');
+  const timeoutS = checkTimeout(body.timeout ?? DEFAULT_CONNECT_S);
+  return onSandbox(call, async (id) => {
+    const { state } = await find(call, id);
+    if (state === 'running') {
+      const { useCases } = call.platform;
+      // A pause may have come in between.
+      const sandbox = await useCases.resumeSandbox(call.caller, { id });
+      return running(call, await extend(call, sandbox, timeoutS), 200);
+    }
+    return running(call, await resume(call, id, timeoutS), 201);
+  });
+}
+
+const resumeBody = z.strictObject({
+  timeout: z.number().int().optional(),
+  autoPause: z.boolean().optional(),
+  memory: z.boolean().optional(),
+});
+
+/** The call that connect took the place of. */
+export function resumeSandbox(call: E2bCall): Promise<E2bAnswer> {
+  const body = parsePart(resumeBody, call.body, 'body') as z.output<typeof resumeBody>;
+  refuseColdBoot(body.memory);
+  const timeoutS = checkTimeout(body.timeout ?? 15);
+  return onSandbox(call, async (id) => {
+    const { sandbox, state } = await find(call, id);
+    if (state === 'running') throw new E2bError(409, `Sandbox "${toE2bId(id)}" is already running`);
+    if (body.autoPause !== undefined) {
+      const runs = { ...sandbox.runs, atLimit: body.autoPause ? ('pause' as const) : ('delete' as const) };
+      await call.platform.useCases.updateSandbox(call.caller, { id, runs });
+    }
+    return running(call, await resume(call, id, timeoutS), 201);
+  });
+}
+
+export function getMetrics(call: E2bCall): Promise<E2bAnswer> {
+  const { start, end } = parsePart(metricsQuery, call.query, 'query') as z.output<typeof metricsQuery>;
+  return onSandbox(call, async (id) => {
+    const { sandbox } = await find(call, id);
+    const { history, now } = await call.platform.useCases.getSandboxMetrics(call.caller, { id });
+    const samples = now === null || now.cpuPercent === null ? history : [...history, now];
+    const shown = samples
+      .map((sample) => viewMetric(sandbox, sample))
+      .filter(({ timestampUnix: at }) => (start === undefined || at >= start) && (end === undefined || at <= end));
+    return { status: 200, body: shown };
+  });
+}
+
+const MAX_UNIX_S = 1e11;
+const metricsQuery = z.strictObject({
+  start: schemas.queryInteger(0, MAX_UNIX_S).optional(),
+  end: schemas.queryInteger(0, MAX_UNIX_S).optional(),
+});
+
+function refuseColdBoot(memory: boolean | undefined): void {
+  if (memory !== false) return;
+  throw new E2bError(400, 'A sandbox always goes on with its memory here.', 'sandbox_memory_override_disabled');
+}
+
+/** Throws `not_found` also for what is not there for them, as what has moved away. */
+async function find({ platform, caller, params }: E2bCall, id: SandboxId) {
+  const sandbox = await platform.useCases.getSandbox(caller, { id });
+  const state = stateOf(sandbox);
+  if (state === undefined) {
+    throw new E2bError(404, `Sandbox "${params['id']}" doesn't exist or you don't have access to it`);
+  }
+  return { sandbox, state };
+}
+
+async function resume(call: E2bCall, id: SandboxId, timeoutS: number): Promise<Sandbox> {
+  const sandbox = await call.platform.useCases.resumeSandbox(call.caller, { id });
+  return endAt(call, sandbox, secondsFromNow(timeoutS));
+}
+
+/** One that has no end has a later one than any. */
+async function extend(call: E2bCall, sandbox: Sandbox, timeoutS: number): Promise<Sandbox> {
+  const at = secondsFromNow(timeoutS);
+  if (sandbox.expiry === null || Date.parse(sandbox.expiry.at) >= Date.parse(at)) return sandbox;
+  return endAt(call, sandbox, at);
+}
+
+function endAt({ platform, caller }: E2bCall, { id, expiry, runs }: Sandbox, at: string): Promise<Sandbox> {
+  const action = expiry?.action ?? runs.atLimit;
+  return platform.useCases.updateSandbox(caller, { id, expiry: { at, action } });
+}
+
+async function running(call: E2bCall, sandbox: Sandbox, status: number): Promise<E2bAnswer> {
+  const token = await call.platform.tokenFor(call.caller, sandbox.id);
+  return { status, body: viewRunning(sandbox, token) };
+}
+
+const forkBody = z.strictObject({ timeout: z.number().int().optional(), count: z.number().int().optional() });
+const DEFAULT_FORK_S = 15;
+
+/** Each copy, or why there is none of it. The source goes on as it was. */
+export function forkSandbox(call: E2bCall, maxCount: number): Promise<E2bAnswer> {
+  const { timeout, count = 1 } = parsePart(forkBody, call.body, 'body') as z.output<typeof forkBody>;
+  if (count < 1 || count > maxCount) throw new E2bError(400, `count must be between 1 and ${maxCount}`);
+  const timeoutS = checkTimeout(timeout ?? DEFAULT_FORK_S);
+  if (timeoutS <= 0) throw new E2bError(400, 'Timeout must be greater than 0');
+  const { platform, caller } = call;
+  return onSandbox(call, async (id) => {
+    const { state } = await find(call, id);
+    if (state !== 'running') throw new E2bError(409, `Sandbox "${toE2bId(id)}" is paused; connect to it`);
+    const results = await platform.useCases.forkSandbox(caller, { id, count });
+    const at = secondsFromNow(timeoutS);
+    const shown = results.map(async (result) => {
+      if ('error' in result) return { error: { code: 503, message: result.error.message } };
+      const { body } = await running(call, await endAt(call, result.sandbox, at), 201);
+      return { sandbox: body };
+    });
+    return { status: 201, body: await Promise.all(shown) };
+  });
+}

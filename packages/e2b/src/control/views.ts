@@ -1,0 +1,107 @@
+/** Our sandboxes as E2B shows them. */
+import type { Sandbox, SandboxMetrics } from '@space/contract';
+import type { NetworkPolicy } from '@space/core';
+import { toE2bId } from '../sandbox-ids.ts';
+import { trafficTokenOf } from '../tokens.ts';
+import { shownNetwork } from './network.ts';
+
+/** What its in-sandbox API does is what that version of theirs does. */
+export const ENVD_VERSION = '0.6.4';
+/** A field that nobody reads any more, and everybody expects. */
+const CLIENT_ID = 'space';
+const NO_END = '9999-12-31T23:59:59.000Z';
+
+export type E2bState = 'running' | 'paused';
+
+/** Undefined: it is not there for them. */
+export function stateOf({ status }: Pick<Sandbox, 'status'>): E2bState | undefined {
+  switch (status) {
+    case 'creating':
+    case 'running':
+    case 'out_of_space':
+    case 'resuming':
+    case 'rewinding':
+      return 'running';
+    // A crashed one goes on by a connect, as a paused one does.
+    case 'pausing':
+    case 'paused':
+    case 'crashed':
+      return 'paused';
+    case 'moving':
+    case 'moved':
+    case 'arriving':
+    case 'deleting':
+      return undefined;
+  }
+}
+
+export function startedAtOf({ startedAt, createdAt }: Sandbox): string {
+  return startedAt ?? createdAt;
+}
+
+/** The answer of what makes a sandbox run. */
+export function viewRunning(sandbox: Sandbox, token: string) {
+  return {
+    templateID: sandbox.template,
+    alias: sandbox.template,
+    sandboxID: toE2bId(sandbox.id),
+    clientID: CLIENT_ID,
+    envdVersion: ENVD_VERSION,
+    envdAccessToken: token,
+    trafficAccessToken: sandbox.publicPorts ? null : trafficTokenOf(token),
+    domain: null,
+  };
+}
+
+export function viewListed(sandbox: Sandbox) {
+  const state = stateOf(sandbox);
+  const { size, template, metadata, expiry, updatedAt } = sandbox;
+  return {
+    templateID: template,
+    alias: template,
+    sandboxID: toE2bId(sandbox.id),
+    clientID: CLIENT_ID,
+    startedAt: startedAtOf(sandbox),
+    endAt: state === 'paused' ? updatedAt : (expiry?.at ?? NO_END),
+    cpuCount: size.vcpus,
+    memoryMB: size.memoryMib,
+    diskSizeMB: size.diskMib,
+    state,
+    envdVersion: ENVD_VERSION,
+    metadata,
+  };
+}
+
+export function viewDetail(sandbox: Sandbox) {
+  const { runs, expiry, network, publicPorts } = sandbox;
+  const { allowInternetAccess, ...shown } = shownNetwork(network as NetworkPolicy);
+  return {
+    ...viewListed(sandbox),
+    allowInternetAccess,
+    domain: null,
+    network: { ...shown, allowPublicTraffic: publicPorts },
+    lifecycle: {
+      autoResume: runs.wakeOnUse,
+      onTimeout: (expiry?.action ?? runs.atLimit) === 'pause' ? 'pause' : 'kill',
+    },
+  };
+}
+
+type Sample = Pick<SandboxMetrics['history'][number], 'at' | 'memoryBytes' | 'diskBytes'> & {
+  readonly cpuPercent: number | null;
+};
+
+/** Of the whole machine, as theirs are; what the guest caches cannot be told from outside. */
+export function viewMetric({ size }: Sandbox, { at, cpuPercent, memoryBytes, diskBytes }: Sample) {
+  return {
+    timestamp: at,
+    timestampUnix: Math.floor(Date.parse(at) / 1000),
+    cpuCount: size.vcpus,
+    cpuUsedPct: Math.round(((cpuPercent ?? 0) / size.vcpus) * 100) / 100,
+    memUsed: memoryBytes,
+    memTotal: size.memoryMib * 1024 * 1024,
+    memCache: 0,
+    diskUsed: diskBytes,
+    diskTotal: size.diskMib * 1024 * 1024,
+  };
+}

@@ -1,0 +1,99 @@
+/**
+ * The face as the server takes it up: routes of the control API, and the door that requests into sandboxes come through. Both are on
+ * the port of our own API: no path of theirs is one of ours, and what goes into a sandbox says so by a header.
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import {
+  type Credentials,
+  type Lent,
+  type MakeFace,
+  parseQuery,
+  projectIn,
+  readJson,
+  translate,
+} from '@space/http/parts';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Platform } from './control/call.ts';
+import { notHere, ROUTES_OF_E2B } from './control/routes.ts';
+import { Door, type DoorPlatform } from './door/door.ts';
+import { errorBodyOf } from './errors.ts';
+
+export type E2bPlatform = Omit<Platform, 'left'> & DoorPlatform;
+
+const KEY_HEADER = 'x-api-key';
+const KEY = /^[\x21-\x7e]{1,512}$/;
+/** Of paths that are theirs, whether or not anything answers there. */
+const THEIR_PATHS = ['/sandboxes', '/v2', '/v3', '/templates', '/snapshots', '/teams', '/secrets', '/volumes'];
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
+
+export function e2bFace(platform: E2bPlatform): MakeFace {
+  return (lent) => {
+    const door = new Door(platform, lent);
+    const calls: Platform = { ...platform, left: (id) => door.left(id) };
+    return {
+      addRoutes: (app) => {
+        app.addHook('onClose', async () => door.close());
+        addRoutes(app, calls, lent);
+      },
+      takes: (request) => door.takes(request),
+      handle: (request, response) => door.handle(request, response),
+      handleUpgrade: (request, socket, head) => door.handleUpgrade(request, socket, head),
+    };
+  };
+}
+
+function credentials(headers: IncomingHttpHeaders): Credentials {
+  const given = headers[KEY_HEADER];
+  return {
+    token: typeof given === 'string' && KEY.test(given) ? given : undefined,
+    lacking: 'The request has no valid X-API-KEY header.',
+    project: projectIn(headers),
+  };
+}
+
+function addRoutes(app: FastifyInstance, platform: Platform, lent: Lent): void {
+  app.setErrorHandler((error, request, reply) => answerError(lent, error, request, reply));
+  for (const { method, path, answer } of ROUTES_OF_E2B) {
+    app.route({
+      method,
+      url: path,
+      config: { credentials, logName: `e2b ${method} ${path}` },
+      handler: async (request, reply) => {
+        const url = request.raw.url ?? '';
+        const start = url.indexOf('?');
+        const { status, body, headers } = await answer({
+          platform,
+          caller: lent.callerOf(request),
+          params: request.params as Readonly<Record<string, string>>,
+          query: parseQuery(start < 0 ? '' : url.slice(start + 1)),
+          body: await readJson(request.raw),
+        });
+        return reply
+          .code(status)
+          .headers(headers ?? {})
+          .send(body);
+      },
+    });
+  }
+  for (const prefix of THEIR_PATHS) {
+    for (const url of [prefix, `${prefix}/*`]) {
+      app.route({
+        method: METHODS.filter((method) => !ROUTES_OF_E2B.some((one) => one.method === method && one.path === url)),
+        url,
+        config: { credentials, logName: 'e2b, not here' },
+        handler: async ({ method, raw }) => {
+          throw notHere(method, (raw.url ?? '').split('?', 1)[0] ?? '');
+        },
+      });
+    }
+  }
+}
+
+function answerError(lent: Lent, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  if (request.gone?.aborted) return reply.hijack();
+  const body = errorBodyOf(translate(error), (thrown) => lent.explain(thrown, request.id));
+  return reply
+    .code(body.code)
+    .header('content-type', 'application/json')
+    .send(Buffer.from(JSON.stringify(body)));
+}

@@ -1,0 +1,153 @@
+/** Requests into sandboxes: which get there, and what the others are told. */
+import { createHash } from 'node:crypto';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { World } from './world.ts';
+
+let world: World;
+const closing: (() => void)[] = [];
+beforeAll(async () => {
+  world = await World.start();
+});
+afterEach(() => {
+  for (const close of closing.splice(0)) close();
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+interface Made {
+  readonly sandboxID: string;
+  readonly envdAccessToken: string;
+  readonly trafficAccessToken: string | null;
+}
+
+async function make(body: object = {}): Promise<Made> {
+  return (await world.call('POST', '/v2/sandboxes', { templateID: 'base', ...body })).body;
+}
+
+/** A server in every sandbox of a fake platform. */
+async function serve(listener: RequestListener): Promise<number> {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closing.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+async function visit(sandboxID: string, port: number, path = '/', more: Record<string, string> = {}) {
+  const headers = { 'e2b-sandbox-id': sandboxID, 'e2b-sandbox-port': String(port), ...more };
+  const response = await fetch(world.url + path, { headers });
+  const text = await response.text();
+  return { status: response.status, text, body: text.startsWith('{') ? JSON.parse(text) : undefined };
+}
+
+const ENVD = 49_983;
+const MISSING = { status: 502, body: { message: 'The sandbox was not found', code: 502 } };
+
+describe('a port', () => {
+  it('of a public sandbox is reached without anything, and hears nothing of what is ours', async () => {
+    const { sandboxID, trafficAccessToken } = await make();
+    expect(trafficAccessToken).toBeNull();
+    let heard: string[] = [];
+    const port = await serve((request, response) => {
+      heard = Object.keys(request.headers);
+      response.end(`hello ${request.url}`);
+    });
+    const more = { 'x-access-token': 'a', 'e2b-traffic-access-token': 'b', 'x-api-key': 'c', 'x-mine': 'd' };
+    expect(await visit(sandboxID, port, '/a?b=c', more)).toMatchObject({ status: 200, text: 'hello /a?b=c' });
+    expect(heard).toContain('x-mine');
+    expect(heard.filter((name) => /^(e2b-|x-access|x-api)/.test(name))).toEqual([]);
+  });
+
+  it('of a private one takes its token, and nothing else', async () => {
+    const { sandboxID, envdAccessToken, trafficAccessToken } = await make({ network: { allowPublicTraffic: false } });
+    const other = await make({ network: { allowPublicTraffic: false } });
+    const port = await serve((_request, response) => response.end('hello'));
+    const with_ = (token: string | null) => visit(sandboxID, port, '/', { 'e2b-traffic-access-token': token ?? '' });
+    expect(await with_(trafficAccessToken)).toMatchObject({ status: 200, text: 'hello' });
+    for (const token of ['', 'x', envdAccessToken, other.trafficAccessToken]) {
+      expect(await with_(token)).toMatchObject({ status: 403, body: { code: 403 } });
+    }
+    expect((await visit(sandboxID, port)).status).toBe(403);
+  });
+
+  it('where nothing listens is told apart from a sandbox that is not there', async () => {
+    const { sandboxID } = await make();
+    expect(await visit(sandboxID, 1)).toMatchObject({
+      status: 502,
+      body: { sandboxId: sandboxID, message: 'The sandbox is running but port is not open', port: 1, code: 502 },
+    });
+    for (const id of ['sbx0000000000000000', 'ifoo', 'x']) {
+      expect(await visit(id, 1)).toMatchObject({ ...MISSING, body: { ...MISSING.body, sandboxId: id } });
+    }
+    expect((await visit(sandboxID, 0)).status).toBe(400);
+    expect((await visit(sandboxID, 70_000)).status).toBe(400);
+  });
+
+  it('of a sandbox that our own API made is not open, though it is known', async () => {
+    const { apiKey, baseUrl } = world.platform.connection;
+    const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' };
+    const response = await fetch(`${baseUrl}/v1/sandboxes`, { method: 'POST', headers, body: '{}' });
+    const { id } = (await response.json()) as { id: string };
+    const port = await serve((_request, answer) => answer.end('hello'));
+    expect((await visit(id.replace('_', ''), port)).status).toBe(403);
+    expect((await visit(id.replace('_', ''), ENVD, '/files?path=/a', { 'x-access-token': 'x' })).status).toBe(401);
+  });
+
+  it('wakes a paused sandbox that says so, for five minutes at least, and no other', async () => {
+    const port = await serve((_request, response) => response.end('hello'));
+    const stateOf = async (id: string) => (await world.call('GET', `/sandboxes/${id}`)).body;
+    const waking = await make({ autoPause: true, autoResume: { enabled: true }, timeout: 30 });
+    const sleeping = await make({ autoPause: true, timeout: 30 });
+    for (const { sandboxID } of [waking, sleeping]) await world.call('POST', `/sandboxes/${sandboxID}/pause`, {});
+    expect(await visit(sleeping.sandboxID, port)).toMatchObject(MISSING);
+    expect(await stateOf(sleeping.sandboxID)).toMatchObject({ state: 'paused' });
+    expect((await visit(waking.sandboxID, ENVD, '/health')).status).toBe(502);
+    expect(await visit(waking.sandboxID, port)).toMatchObject({ status: 200, text: 'hello' });
+    const woken = await stateOf(waking.sandboxID);
+    expect(woken).toMatchObject({ state: 'running', lifecycle: { autoResume: true, onTimeout: 'pause' } });
+    expect(Math.abs(Date.parse(woken.endAt) - Date.now() - 300_000)).toBeLessThan(5_000);
+  });
+});
+
+describe('what runs commands', () => {
+  it('says that it is there to everybody, and the rest to who has the token', async () => {
+    const { sandboxID, envdAccessToken } = await make();
+    const other = await make();
+    expect((await visit(sandboxID, ENVD, '/health')).status).toBe(204);
+    for (const more of [{}, { 'x-access-token': 'x' }, { 'x-access-token': other.envdAccessToken }]) {
+      const refused = await visit(sandboxID, ENVD, '/metrics', more);
+      expect(refused).toMatchObject({
+        status: 401,
+        body: { code: 401, message: expect.stringContaining('unauthorized') },
+      });
+    }
+    expect((await visit(sandboxID, ENVD, '/nothing', { 'x-access-token': envdAccessToken })).status).toBe(404);
+    await world.call('DELETE', `/sandboxes/${sandboxID}`);
+    expect(await visit(sandboxID, ENVD, '/health')).toMatchObject(MISSING);
+    expect(await visit(sandboxID, ENVD, '/metrics', { 'x-access-token': envdAccessToken })).toMatchObject(MISSING);
+  });
+
+  it('takes a signature in place of the token for one file, until it expires', async () => {
+    const { sandboxID, envdAccessToken } = await make();
+    const sign = (text: string) => `v1_${createHash('sha256').update(text).digest('base64').replace(/=+$/, '')}`;
+    const later = Math.floor(Date.now() / 1000) + 60;
+    const before = later - 120;
+    const get = (query: string) => visit(sandboxID, ENVD, `/files?path=/a${query}`);
+    const good = encodeURIComponent(sign(`/a:read::${envdAccessToken}:${later}`));
+    const expired = encodeURIComponent(sign(`/a:read::${envdAccessToken}:${before}`));
+    const writing = encodeURIComponent(sign(`/a:write::${envdAccessToken}:${later}`));
+    expect((await get(`&signature=${good}&signature_expiration=${later}`)).status).not.toBe(401);
+    for (const [query, message] of [
+      ['', 'missing signature query parameter'],
+      [`&signature=${good}`, 'invalid signature'],
+      [`&signature=${good}&signature_expiration=${later}&username=root`, 'invalid signature'],
+      [`&signature=${writing}&signature_expiration=${later}`, 'invalid signature'],
+      [`&signature=${expired}&signature_expiration=${before}`, 'signature is already expired'],
+    ] as const) {
+      expect(await get(query)).toMatchObject({ status: 401, body: { code: 401, message } });
+    }
+  });
+});

@@ -1,0 +1,197 @@
+/** What the SDKs' own calls do not show: defaults, refusals, the form of errors, and lists, byte for byte. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { World } from './world.ts';
+
+let world: World;
+beforeAll(async () => {
+  world = await World.start();
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+async function make(body: object = {}, path = '/v2/sandboxes'): Promise<string> {
+  const { status, body: made } = await world.call('POST', path, { templateID: 'base', timeout: 60, ...body });
+  expect({ status, made }).toMatchObject({ status: 201, made: { sandboxID: expect.any(String) } });
+  return made.sandboxID;
+}
+
+const seconds = (until: string) => Math.round((Date.parse(until) - Date.now()) / 1000);
+
+describe('a create', () => {
+  it.each([
+    ['/v2/sandboxes', 300],
+    ['/sandboxes', 15],
+  ])('by %s lives for %i s, unless it says otherwise', async (path, lives) => {
+    const { status, body } = await world.call('POST', path, { templateID: 'base' });
+    expect(status).toBe(201);
+    expect(body).toMatchObject({ clientID: expect.any(String), envdAccessToken: expect.stringMatching(/^spacebox_/) });
+    const { body: shown } = await world.call('GET', `/sandboxes/${body.sandboxID}`);
+    expect(Math.abs(seconds(shown.endAt) - lives)).toBeLessThan(5);
+    expect(shown.lifecycle).toEqual({ autoResume: false, onTimeout: 'kill' });
+    expect(shown).toMatchObject({ allowInternetAccess: true, state: 'running', network: { allowPublicTraffic: true } });
+  });
+
+  it.each([
+    [{ timeout: 0 }, 'Timeout must be greater than 0'],
+    [{ timeout: 10_000_000 }, 'Timeout cannot be greater than 576 hours'],
+    [{ timeout: '5' }, 'body field timeout'],
+    [{ secure: false }, 'secure: false is not supported'],
+    [{ mcp: {} }, 'mcp is not supported'],
+    [{ iam: { tokens: {} } }, 'iam is not supported'],
+    [{ volumeMounts: [{ name: 'a', path: '/a' }] }, 'volumeMounts is not supported'],
+    [{ autoPauseMemory: false }, 'autoPauseMemory: false needs autoPause'],
+    [{ autoPause: true, autoPauseMemory: false }, 'autoPauseMemory: false is not supported'],
+    [{ network: { maskRequestHost: 'a' } }, 'network.maskRequestHost is not supported'],
+    [{ network: { httpsPorts: [443] } }, 'network.httpsPorts is not supported'],
+    [{ network: { rules: { 'a.example': [] } } }, 'network.rules is not supported'],
+    [{ network: { egressProxy: { address: 'a:1' } } }, 'network.egressProxy is not supported'],
+    [{ network: { allowOut: ['a.example'] } }, 'you must include'],
+    [{ network: { denyOut: ['10.0.0.0/8'] } }, 'Denying the network 10.0.0.0/8 is not supported'],
+    [{ network: { denyOut: ['a.example'] } }, 'invalid denied CIDR a.example'],
+    [{ network: { allowOut: ['8.8.8.8'], denyOut: ['8.8.8.8/32'] } }, 'Both allowing and denying 8.8.8.8'],
+    [{ envVars: { 'not a name': '1' } }, 'env'],
+    [{ what: 1 }, 'what'],
+  ])('with %j is refused, and says so in the body', async (field, message) => {
+    const { status, body } = await world.call('POST', '/v2/sandboxes', { templateID: 'base', ...field });
+    expect({ status, body }).toMatchObject({
+      status: 400,
+      body: { code: 400, message: expect.stringContaining(message) },
+    });
+  });
+
+  it('from what is not there is a 404', async () => {
+    for (const templateID of ['nothing', 'base:v2', 'other/base', 'snp0000000000000000', 'A b']) {
+      const { status, body } = await world.call('POST', '/v2/sandboxes', { templateID });
+      expect({ status, body }).toEqual({
+        status: 404,
+        body: { code: 404, message: `template '${templateID}' not found` },
+      });
+    }
+  });
+
+  it('keeps what a sandbox may reach, as it was asked', async () => {
+    const network = { denyOut: ['0.0.0.0/0'], allowOut: ['api.example', '*.example.org', '1.1.1.1'] };
+    const id = await make({ network: { ...network, allowPublicTraffic: false } });
+    const { body } = await world.call('GET', `/sandboxes/${id}`);
+    expect(body).toMatchObject({ allowInternetAccess: false, network: { ...network, allowPublicTraffic: false } });
+    expect((await world.call('PUT', `/sandboxes/${id}/network`, { allow_internet_access: false })).status).toBe(204);
+    const shut = { allowInternetAccess: false, network: { allowOut: [], denyOut: ['0.0.0.0/0'] } };
+    expect((await world.call('GET', `/sandboxes/${id}`)).body).toMatchObject(shut);
+    expect((await world.call('PUT', `/sandboxes/${id}/network`, {})).status).toBe(204);
+    expect((await world.call('GET', `/sandboxes/${id}`)).body.allowInternetAccess).toBe(true);
+  });
+});
+
+describe('a call', () => {
+  it.each([
+    ['GET', '/sandboxes/sbx0000000000000000'],
+    ['DELETE', '/sandboxes/ifoo'],
+    ['POST', '/sandboxes/sbx0000000000000000/pause'],
+    ['POST', '/v2/sandboxes/sbx0000000000000000/connect'],
+    ['POST', '/sandboxes/sbx0000000000000000/fork'],
+    ['POST', '/sandboxes/sbx0000000000000000/snapshots'],
+    ['GET', '/sandboxes/sbx0000000000000000/metrics'],
+  ])('%s %s of no sandbox says so', async (method, path) => {
+    const id = path.split('/').find((part) => /^(sbx|ifoo)/.test(part));
+    const message = `Sandbox "${id}" doesn't exist or you don't have access to it`;
+    expect(await world.call(method, path)).toMatchObject({ status: 404, body: { code: 404, message } });
+  });
+
+  it('without a good key is a 401, wherever it goes', async () => {
+    for (const path of ['/sandboxes', '/v2/sandboxes', '/templates', '/volumes', '/v3/templates']) {
+      for (const headers of [{ 'x-api-key': 'no key' }, { 'x-api-key': 'e2b_00' }]) {
+        expect(await world.call('GET', path, undefined, headers)).toMatchObject({ status: 401, body: { code: 401 } });
+      }
+    }
+  });
+
+  it('of what is not here is refused by name', async () => {
+    for (const [method, path] of [
+      ['POST', '/volumes'],
+      ['GET', '/secrets'],
+      ['POST', '/v3/templates'],
+      ['GET', '/templates/x/builds/y/status'],
+      ['GET', '/v2/sandboxes/x/logs'],
+    ] as const) {
+      expect(await world.call(method, path)).toMatchObject({ status: 501, body: { code: 501 } });
+    }
+    expect(await world.call('GET', '/v2/nothing')).toMatchObject({ status: 404, body: { code: 404 } });
+  });
+
+  it('that a sandbox cannot take now is a 409', async () => {
+    const id = await make();
+    expect((await world.call('POST', `/sandboxes/${id}/resume`, {})).status).toBe(409);
+    expect((await world.call('POST', `/sandboxes/${id}/pause`, { memory: false })).status).toBe(400);
+    expect((await world.call('POST', `/sandboxes/${id}/pause`, {})).status).toBe(204);
+    for (const [path, body] of [
+      ['pause', {}],
+      ['timeout', { timeout: 5 }],
+      ['fork', {}],
+    ] as const) {
+      expect(await world.call('POST', `/sandboxes/${id}/${path}`, body)).toMatchObject({
+        status: 409,
+        body: { code: 409 },
+      });
+    }
+    const cold = await world.call('POST', `/v2/sandboxes/${id}/connect`, { memory: false });
+    expect(cold).toMatchObject({ status: 400, body: { error_code: 'sandbox_memory_override_disabled' } });
+    expect((await world.call('POST', `/sandboxes/${id}/connect`, {})).status).toBe(400);
+    expect((await world.call('POST', `/v2/sandboxes/${id}/connect`, {})).status).toBe(201);
+    expect((await world.call('POST', `/v2/sandboxes/${id}/connect`, {})).status).toBe(200);
+  });
+
+  it('forks no more than may be', async () => {
+    const id = await make();
+    for (const count of [0, 21])
+      expect((await world.call('POST', `/sandboxes/${id}/fork`, { count })).status).toBe(400);
+  });
+
+  it('finds the templates that are there', async () => {
+    expect(await world.call('GET', '/templates/aliases/base')).toMatchObject({
+      status: 200,
+      body: { templateID: 'base' },
+    });
+    expect((await world.call('GET', '/templates/aliases/other')).status).toBe(404);
+    expect((await world.call('GET', '/templates')).body).toMatchObject([{ templateID: 'base', aliases: ['base'] }]);
+    expect((await world.call('DELETE', '/templates/base')).status).toBe(400);
+  });
+});
+
+describe('the list', () => {
+  it('is in order over pages, and its tokens are of one order', async () => {
+    await using own = await World.start();
+    const ids: string[] = [];
+    for (let at = 0; at < 5; at++) {
+      ids.push(
+        (await own.call('POST', '/v2/sandboxes', { templateID: 'base', metadata: { a: 'b c&d' } })).body.sandboxID,
+      );
+    }
+    const walk = async (query: string) => {
+      const seen: string[] = [];
+      let token: string | null = '';
+      while (token !== null) {
+        const { body, headers } = await own.call('GET', `/v2/sandboxes?${query}${token && `&nextToken=${token}`}`);
+        expect(headers.get('x-total-running')).toBe('5');
+        seen.push(...body.map(({ sandboxID }: { sandboxID: string }) => sandboxID));
+        token = headers.get('x-next-token');
+      }
+      return seen;
+    };
+    expect(await walk('limit=2&order=asc')).toEqual(ids);
+    expect(await walk('limit=2&metadata=a%3Db%252520c%252526d')).toEqual(ids.toReversed());
+    const { headers } = await own.call('GET', '/v2/sandboxes?limit=2');
+    const token = headers.get('x-next-token');
+    for (const query of [
+      `nextToken=${token}&order=asc`,
+      'nextToken=x',
+      'limit=0',
+      'limit=101',
+      'state=dead',
+      'what=1',
+    ]) {
+      expect(await own.call('GET', `/v2/sandboxes?${query}`)).toMatchObject({ status: 400, body: { code: 400 } });
+    }
+    expect((await own.call('GET', '/v2/sandboxes?metadata=a%3Dother')).body).toEqual([]);
+    expect((await own.call('GET', '/v2/sandboxes?template=other')).body).toEqual([]);
+    expect((await own.call('GET', '/sandboxes')).body).toHaveLength(5);
+  });
+});

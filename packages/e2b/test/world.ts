@@ -1,0 +1,51 @@
+/** The platform on fakes, and both of E2B's SDKs pointed at it in the way that users do: by URLs and a key. */
+import { createTestPlatform, type TestPlatform } from '@space/testing';
+import * as current from 'e2b';
+import * as earlier from 'e2b-2-45';
+
+export const SDKS = [
+  ['2.51.0', current],
+  ['2.45.0', earlier as unknown as typeof current],
+] as const;
+
+export class World implements AsyncDisposable {
+  readonly platform: TestPlatform;
+
+  private constructor(platform: TestPlatform) {
+    this.platform = platform;
+  }
+
+  static async start(): Promise<World> {
+    return new World(await createTestPlatform());
+  }
+
+  get url(): string {
+    return this.platform.connection.baseUrl;
+  }
+
+  /** As the environment variables say it. The earlier SDK looks at the form of keys, unless it is told not to. */
+  get options() {
+    const { baseUrl, apiKey } = this.platform.connection;
+    return { apiUrl: baseUrl, sandboxUrl: baseUrl, apiKey, validateApiKey: false, requestTimeoutMs: 10_000 };
+  }
+
+  /** A call of the control API, as it is. */
+  async call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}) {
+    const { apiKey } = this.platform.connection;
+    const response = await fetch(this.url + path, {
+      method,
+      headers: {
+        'x-api-key': apiKey,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, body: text === '' ? undefined : JSON.parse(text) };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.platform.close();
+  }
+}
