@@ -1,0 +1,46 @@
+/** E2B's own SDK, unmodified, against real microVMs, in the way that users point it at a server: by URLs and a key. */
+import { Sandbox, SandboxNotFoundError } from 'e2b';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { makeWorld, type World } from './world.ts';
+
+let world: World;
+let options: { apiUrl: string; sandboxUrl: string; apiKey: string };
+beforeAll(async () => {
+  world = await makeWorld();
+  const { baseUrl, apiKey } = world.connection;
+  options = { apiUrl: baseUrl, sandboxUrl: baseUrl, apiKey };
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+const left = (endAt: Date) => endAt.getTime() - Date.now();
+
+describe('the life of a sandbox', () => {
+  it('is made, seen, put off, paused, gone on with and ended by the SDK', async () => {
+    const sandbox = await Sandbox.create({ ...options, metadata: { of: 'a test' }, timeoutMs: 300_000 });
+    expect(await sandbox.isRunning()).toBe(true);
+    const pages = Sandbox.list({ ...options, query: { metadata: { of: 'a test' } } });
+    expect((await pages.nextItems()).map(({ sandboxId }) => sandboxId)).toEqual([sandbox.sandboxId]);
+    await sandbox.setTimeout(900_000);
+    const info = await sandbox.getInfo();
+    expect(info).toMatchObject({ templateId: 'base', state: 'running', metadata: { of: 'a test' } });
+    expect(left(info.endAt)).toBeGreaterThan(600_000);
+
+    expect(await sandbox.pause()).toBe(true);
+    expect(await sandbox.pause()).toBe(false);
+    expect((await sandbox.getInfo()).state).toBe('paused');
+    expect(await sandbox.isRunning()).toBe(false);
+    const again = await Sandbox.connect(sandbox.sandboxId, { ...options, timeoutMs: 120_000 });
+    expect(left((await again.getInfo()).endAt)).toBeLessThanOrEqual(120_000);
+    expect(await again.isRunning()).toBe(true);
+
+    expect(await again.kill()).toBe(true);
+    expect(await again.isRunning()).toBe(false);
+    await expect(again.getInfo()).rejects.toThrow(SandboxNotFoundError);
+  });
+
+  it('ends by itself at its time', async () => {
+    const sandbox = await Sandbox.create({ ...options, timeoutMs: 2_000 });
+    await expect.poll(() => sandbox.isRunning(), { timeout: 20_000, interval: 250 }).toBe(false);
+    await expect(sandbox.getInfo()).rejects.toThrow(SandboxNotFoundError);
+  });
+});
