@@ -17,7 +17,6 @@ export async function sendFile(
   { request, response, query }: { request: EnvdRequest; response: EnvdResponse; query: URLSearchParams },
   users: Users,
 ): Promise<void> {
-  await users.find(call);
   const path = await absolutePath(call, query.get('path') ?? '', users);
   const encoding = acceptedEncoding(request.headers['accept-encoding']);
   const { useCases, caller, sandboxId: id } = call;

@@ -1,5 +1,5 @@
 /** How a body is compressed on its way: as it is, or by gzip. */
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { HttpError } from './errors.ts';
 
@@ -31,15 +31,23 @@ export function decoded(body: Readable, encoding: string | undefined): Readable 
     case '':
     case 'identity':
       return body;
-    case 'gzip': {
-      const gunzip = createGunzip();
-      body.on('error', (error) => gunzip.destroy(error));
-      return body.pipe(gunzip);
-    }
+    case 'gzip':
+      return Readable.from(unzipped(body), { objectMode: false });
     default:
       throw new HttpError(
         415,
         `unsupported content encoding '${encoding?.slice(0, 100)}'; there are gzip and identity`,
       );
+  }
+}
+
+async function* unzipped(body: Readable): AsyncGenerator<Uint8Array> {
+  const gunzip = createGunzip();
+  body.once('error', (error) => gunzip.destroy(error));
+  try {
+    yield* body.pipe(gunzip);
+  } catch (thrown) {
+    const isBroken = thrown instanceof Error && 'code' in thrown && /^Z_/.test(String(thrown.code));
+    throw isBroken ? new HttpError(400, 'the body is not what gzip makes') : thrown;
   }
 }

@@ -22,6 +22,9 @@ import { Watchers } from './watchers.ts';
 
 export type { EnvdTarget } from './call.ts';
 
+/** Longer than any interval between signs of life. */
+const STALLED_MS = 10 * 60_000;
+
 export interface EnvdDeps {
   readonly useCases: UseCases;
   readonly logger: Logger;
@@ -45,6 +48,8 @@ export function createEnvd({ useCases, logger }: EnvdDeps): Envd {
   return {
     handle(request, response, target) {
       const signal = live.add(target.sandboxId, response);
+      // Signs of life count; so this ends what a client does not read, or a sandbox does not take.
+      response.setTimeout(STALLED_MS, () => resetConnection(response));
       const url = new URL(request.url ?? '/', 'http://sandbox');
       const call: EnvdCall = {
         useCases,

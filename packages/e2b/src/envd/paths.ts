@@ -5,10 +5,8 @@ import { MAX_PATH_LENGTH } from '@space/contract';
 import type { EnvdCall } from './call.ts';
 import type { GuestUser, Users } from './users.ts';
 
-/** As it is in the sandbox: absolute, without dots and double slashes. */
+/** As it is in the sandbox: absolute, without dots and double slashes. Throws where the sandbox does not have the user. */
 export async function absolutePath(call: EnvdCall, path: string, users: Users): Promise<string> {
-  checkPath(path);
-  if (path.startsWith('/')) return posix.resolve(path);
   return pathFrom(await users.find(call), path);
 }
 

@@ -1,4 +1,5 @@
 /** E2B's service of processes, by the use-cases of commands. */
+import { posix } from 'node:path';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
 import { AppError, type GuestProcess } from '@space/core';
@@ -35,7 +36,10 @@ export function processService({
       const timeoutMs = context.timeoutMs();
       const call = overdue(callOf(context), timeoutMs);
       const config = request.process ?? create(ProcessConfigSchema);
-      const cwd = config.cwd ? pathFrom(await users.find(call), config.cwd) : undefined;
+      // Where it is plain, nobody is asked: most commands say none, or an absolute one.
+      const cwd = config.cwd?.startsWith('/')
+        ? posix.resolve(config.cwd)
+        : config.cwd && pathFrom(await users.find(call), config.cwd);
       const telling = {
         isTerminal: request.pty !== undefined,
         keepaliveMs: keepaliveMsOf(context.requestHeader.get(KEEPALIVE_HEADER)),
@@ -135,7 +139,7 @@ async function reasonOf(
 ): Promise<unknown> {
   if (!(thrown instanceof AppError) || thrown.code !== 'command_not_started') return thrown;
   await users.find(call);
-  if (cwd === undefined) return thrown;
+  if (!cwd) return thrown;
   const isThere = await call.useCases.statFile(call.caller, { id: call.sandboxId, path: cwd, user: 'root' }).then(
     () => true,
     () => false,

@@ -53,9 +53,8 @@ export class Rpc {
   async serve(path: string, request: EnvdRequest, response: EnvdResponse, call: EnvdCall): Promise<void> {
     const handler = this.#handlers.get(path);
     if (handler === undefined) throw new HttpError(404, 'not found');
-    const values = createContextValues().set(CALL, call);
+    const asked = universalRequestOf(request, response, call);
     try {
-      const asked = universalRequestFromNodeRequest(request, response, undefined, values);
       await universalResponseToNodeResponse(await handler(asked), response);
     } catch (thrown) {
       // The client has gone, or we broke the connection off; otherwise nothing was sent.
@@ -63,6 +62,16 @@ export class Rpc {
       this.#logger.warn({ err: thrown, requestId: call.caller.requestId }, 'a call into a sandbox was not answered');
       throw thrown;
     }
+  }
+}
+
+function universalRequestOf(request: EnvdRequest, response: EnvdResponse, call: EnvdCall) {
+  try {
+    const values = createContextValues().set(CALL, call);
+    return universalRequestFromNodeRequest(request, response, undefined, values);
+  } catch {
+    // A Host that is none, which nothing before looked at.
+    throw new HttpError(400, 'the request names no host');
   }
 }
 

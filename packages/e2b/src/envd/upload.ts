@@ -112,9 +112,25 @@ async function writeOne(
   const path = await absolutePath(call, target, users);
   const { useCases, caller, sandboxId: id } = call;
   await ensureDirectory(call, posix.dirname(path), owner);
-  await useCases.writeFile(caller, { id, path, user: 'root' }, body);
+  let failure: unknown;
+  const content = noting(body, (thrown) => {
+    failure = thrown;
+  });
+  await useCases.writeFile(caller, { id, path, user: 'root' }, content).catch((thrown: unknown) => {
+    // A body that cannot be read is the client's, whatever became of the writing.
+    throw failure ?? thrown;
+  });
   await giveTo(call, path, owner);
   await keepMetadata(call, path, metadata);
   const hasMetadata = Object.keys(metadata).length > 0;
   return { path, name: posix.basename(path), type: 'file', ...(hasMetadata && { metadata }) };
+}
+
+async function* noting(body: Readable, note: (thrown: unknown) => void): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body;
+  } catch (thrown) {
+    note(thrown);
+    throw thrown;
+  }
 }

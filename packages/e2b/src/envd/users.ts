@@ -22,6 +22,7 @@ const MAX_BYTES = 1024 * 1024;
 /** A reading serves the calls of the next moment; who is missing from it is looked for again. */
 const FRESH_MS = 5_000;
 const MAX_KEPT = 1_000;
+const READ_MS = 30_000;
 
 /** What a sandbox without such files has. */
 const BUILT_IN = 'root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n';
@@ -46,8 +47,8 @@ export class Users {
   }
 
   #read(call: EnvdCall): Promise<Names> {
-    const names = readNames(call);
-    // Who asked first may leave; what is kept is read again then.
+    // For all who ask meanwhile, so it does not end when the first of them leaves.
+    const names = readNames({ ...call, caller: { ...call.caller, signal: AbortSignal.timeout(READ_MS) } });
     names.catch(() => this.#readings.delete(call.sandboxId));
     this.#readings.delete(call.sandboxId);
     this.#readings.set(call.sandboxId, { names, until: performance.now() + FRESH_MS });
