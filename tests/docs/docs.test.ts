@@ -21,7 +21,8 @@ describe('an example', () => {
     const { baseUrl, apiKey } = platform.connection;
     await setUpAsUsersDo(platform);
     const before = await inventoryOf(platform);
-    const env = { PATH: process.env['PATH'] ?? '', SPACE_URL: baseUrl, SPACE_API_KEY: apiKey };
+    const e2b = { E2B_API_URL: baseUrl, E2B_SANDBOX_URL: baseUrl, E2B_API_KEY: apiKey };
+    const env = { PATH: process.env['PATH'] ?? '', SPACE_URL: baseUrl, SPACE_API_KEY: apiKey, ...e2b };
     const { stdout } = await promisify(execFile)(process.execPath, [join(ROOT, path)], { env });
     if (name === 'first') expect(stdout).toBe('42 Find the bug.\n');
     else expect(stdout).toBe(blockOf(document, 'text'));

@@ -1,4 +1,7 @@
 /** E2B's own SDK, unmodified, against real microVMs, in the way that users point it at a server: by URLs and a key. */
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { Sandbox, SandboxNotFoundError } from 'e2b';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
@@ -13,6 +16,13 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose]());
 
 const left = (endAt: Date) => endAt.getTime() - Date.now();
+
+it('the example of the guide runs, and prints what that says', async () => {
+  const e2b = { E2B_API_URL: options.apiUrl, E2B_SANDBOX_URL: options.sandboxUrl, E2B_API_KEY: options.apiKey };
+  const example = join(import.meta.dirname, '../../examples/e2b.ts');
+  const { stdout } = await promisify(execFile)(process.execPath, [example], { env: { ...process.env, ...e2b } });
+  expect(stdout).toBe('Find the bug.\nFind the bug.\ntrue\n');
+});
 
 describe('the life of a sandbox', () => {
   it('is made, seen, put off, paused, gone on with and ended by the SDK', async () => {

@@ -1,17 +1,21 @@
 /** Requests into sandboxes: which get there, and what the others are told. */
 import { createHash } from 'node:crypto';
-import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type RequestListener, request, type Server } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { World } from './world.ts';
 
 let world: World;
-const closing: (() => void)[] = [];
+const servers: Server[] = [];
 beforeAll(async () => {
   world = await World.start();
 });
 afterEach(() => {
-  for (const close of closing.splice(0)) close();
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections();
+    server.close();
+  }
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
@@ -29,10 +33,7 @@ async function make(body: object = {}): Promise<Made> {
 async function serve(listener: RequestListener): Promise<number> {
   const server = createServer(listener);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closing.push(() => {
-    server.closeAllConnections();
-    server.close();
-  });
+  servers.push(server);
   return (server.address() as AddressInfo).port;
 }
 
@@ -59,6 +60,23 @@ describe('a port', () => {
     expect(await visit(sandboxID, port, '/a?b=c', more)).toMatchObject({ status: 200, text: 'hello /a?b=c' });
     expect(heard).toContain('x-mine');
     expect(heard.filter((name) => /^(e2b-|x-access|x-api)/.test(name))).toEqual([]);
+  });
+
+  it('of a public sandbox goes on as a WebSocket', async () => {
+    const { sandboxID } = await make();
+    const port = await serve((_request, response) => response.writeHead(426).end());
+    servers.at(-1)?.on('upgrade', (_request, socket) => {
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
+      socket.pipe(socket);
+    });
+    const upgrade = { connection: 'Upgrade', upgrade: 'websocket' };
+    const headers = { 'e2b-sandbox-id': sandboxID, 'e2b-sandbox-port': String(port), ...upgrade };
+    const asked = request(world.url, { headers }).end();
+    const [answer, socket] = (await once(asked, 'upgrade')) as [IncomingMessage, Socket];
+    expect(answer.headers.upgrade).toBe('websocket');
+    socket.write('there and back');
+    expect(String((await once(socket, 'data'))[0])).toBe('there and back');
+    socket.destroy();
   });
 
   it('of a private one takes its token, and nothing else', async () => {
