@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Sandbox, SandboxNotFoundError } from 'e2b';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { e2bCases } from './e2b-cases.ts';
 import { makeWorld, type World } from './world.ts';
 
 let world: World;
@@ -54,3 +55,5 @@ describe('the life of a sandbox', () => {
     await expect(sandbox.getInfo()).rejects.toThrow(SandboxNotFoundError);
   });
 });
+
+describe('what is done in it', () => e2bCases(() => options));

@@ -1,0 +1,168 @@
+/** What E2B's unmodified SDKs do inside a microVM: what fakes cannot show. */
+import { createHash } from 'node:crypto';
+import * as newest from 'e2b';
+import * as earlier from 'e2b-2-45';
+import { beforeAll, expect, it } from 'vitest';
+
+const failureOf = (promise: Promise<unknown>): Promise<newest.CommandExitError> =>
+  promise.then(
+    () => expect.unreachable('it did not fail'),
+    (error) => error,
+  );
+
+export function e2bCases(given: () => newest.ConnectionOpts): void {
+  let options: newest.ConnectionOpts;
+  let sandbox: newest.Sandbox;
+  beforeAll(async () => {
+    options = { ...given(), validateApiKey: false };
+    sandbox = await newest.Sandbox.create({ ...options, envs: { GIVEN: 'at create' } });
+  });
+
+  const stdoutOf = async (line: string, more: { user?: string; cwd?: string } = {}) =>
+    (await sandbox.commands.run(line, more)).stdout.trim();
+
+  it('runs commands as the user, with exit codes, output, directories and the environment', async () => {
+    const result = await failureOf(
+      sandbox.commands.run('id -un; pwd; echo $HOME $GIVEN $E2B_SANDBOX; echo err >&2; exit 3'),
+    );
+    expect(result).toMatchObject({
+      exitCode: 3,
+      stdout: 'user\n/home/user\n/home/user at create true\n',
+      stderr: 'err\n',
+    });
+    expect(await stdoutOf('id -un; pwd', { user: 'root', cwd: '/tmp' })).toBe('root\n/tmp');
+    expect(await failureOf(sandbox.commands.run('kill -TERM $$'))).toMatchObject({
+      exitCode: -1,
+      error: 'signal: terminated',
+    });
+    await expect(sandbox.commands.run('true', { cwd: '/none' })).rejects.toThrow("cwd '/none' does not exist");
+    await expect(sandbox.commands.run('true', { user: 'nobody-here' })).rejects.toThrow(
+      "invalid username: 'nobody-here'",
+    );
+  });
+
+  it('leaves commands in the background alone, and kills them with all that they have started', async () => {
+    const line = 'echo first; cat; sleep 1000 & sleep 1000';
+    const command = await sandbox.commands.run(line, { background: true, stdin: true });
+    await expect.poll(() => command.stdout).toBe('first\n');
+    await command.disconnect();
+    const connected = await sandbox.commands.connect(command.pid);
+    await sandbox.commands.sendStdin(command.pid, 'second\n');
+    await sandbox.commands.closeStdin(command.pid);
+    await expect.poll(() => connected.stdout).toBe('second\n');
+    await expect.poll(() => stdoutOf('pgrep -xc sleep || true')).toBe('2');
+    expect((await sandbox.commands.list()).map(({ pid }) => pid)).toContain(command.pid);
+    expect(await sandbox.commands.kill(command.pid)).toBe(true);
+    expect(await failureOf(connected.wait())).toMatchObject({ exitCode: -1, error: 'signal: killed' });
+    expect(await stdoutOf('pgrep -xc sleep || true')).toBe('0');
+    expect(await sandbox.commands.kill(command.pid)).toBe(false);
+  });
+
+  it('kills a command at its deadline, with all that it has started', async () => {
+    const failed = await failureOf(sandbox.commands.run('sleep 1000 & sleep 1000', { timeoutMs: 1_000 }));
+    expect(failed.constructor.name).toBe('TimeoutError');
+    await expect.poll(() => stdoutOf('pgrep -xc sleep || true')).toBe('0');
+  });
+
+  it('gives a terminal, which is typed on and resized', async () => {
+    let shown = '';
+    const onData = (data: Uint8Array) => {
+      shown += Buffer.from(data).toString();
+    };
+    const terminal = await sandbox.pty.create({ cols: 90, rows: 25, onData });
+    const type = (line: string) => sandbox.pty.sendInput(terminal.pid, Buffer.from(`${line}\n`));
+    await type('stty size; echo $TERM');
+    await expect.poll(() => shown, { timeout: 20_000 }).toMatch(/25 90\r\nxterm-256color/);
+    await sandbox.pty.resize(terminal.pid, { cols: 100, rows: 30 });
+    await type('stty size');
+    await expect.poll(() => shown, { timeout: 20_000 }).toContain('30 100');
+    await type('exit 5');
+    expect(await failureOf(terminal.wait())).toMatchObject({ exitCode: 5 });
+  });
+
+  it('makes files that belong to the user wherever they lie, and tells what they are', async () => {
+    const info = await sandbox.files.write('/srv/mine/a.txt', 'hello', { metadata: { by: 'me' } });
+    expect(info).toEqual({ name: 'a.txt', type: 'file', path: '/srv/mine/a.txt', metadata: { by: 'me' } });
+    expect(await stdoutOf('stat -c %U:%G:%a /srv/mine /srv/mine/a.txt')).toBe('user:user:755\nuser:user:644');
+    expect(await sandbox.files.getInfo('/srv/mine/a.txt')).toMatchObject({
+      owner: 'user',
+      group: 'user',
+      size: 5,
+      permissions: '-rw-r--r--',
+      metadata: { by: 'me' },
+    });
+    expect(await sandbox.files.getInfo('/bin')).toMatchObject({
+      type: 'dir',
+      symlinkTarget: '/usr/bin',
+      owner: 'root',
+    });
+    expect((await sandbox.files.getInfo('/tmp')).permissions).toBe('dtrwxrwxrwx');
+    expect(
+      await stdoutOf(
+        'getfattr --only-values -n user.e2b.by /srv/mine/a.txt 2>/dev/null || python3 -c \'import os; print(os.getxattr("/srv/mine/a.txt", "user.e2b.by").decode())\'',
+      ),
+    ).toBe('me');
+    expect((await sandbox.files.rename('/srv/mine/a.txt', '~/b.txt')).metadata).toEqual({ by: 'me' });
+  });
+
+  it('carries files both ways whole, also compressed', async () => {
+    const content = Buffer.alloc(8 * 1024 * 1024, 'SPACE! ');
+    await sandbox.files.write('big.bin', new Blob([content]), { useOctetStream: true, gzip: true });
+    const digest = createHash('sha256').update(content).digest('hex');
+    expect((await stdoutOf('sha256sum < big.bin')).slice(0, 64)).toBe(digest);
+    const read = await sandbox.files.read('big.bin', { format: 'bytes', gzip: true });
+    expect(Buffer.from(read).equals(content)).toBe(true);
+  });
+
+  it('tells of changes', async () => {
+    const seen: string[] = [];
+    await sandbox.files.makeDir('watched/below');
+    const onEvent = ({ type, name }: newest.FilesystemEvent) => void seen.push(`${type} ${name}`);
+    const watch = await sandbox.files.watchDir('watched', onEvent, { recursive: true });
+    await sandbox.files.write('watched/a', '1');
+    await stdoutOf('cd watched; echo more >> a; mv a below/b; rm below/b');
+    await expect
+      .poll(() => seen, { timeout: 10_000 })
+      .toEqual(expect.arrayContaining(['create a', 'write a', 'rename a', 'create below/b', 'remove below/b']));
+    await watch.stop();
+  });
+
+  it('uses git', async () => {
+    await sandbox.git.init('/home/user/repo');
+    await sandbox.git.configureUser('A', 'a@example.org', { path: '/home/user/repo' });
+    await sandbox.files.write('repo/file', 'x');
+    await sandbox.git.add('/home/user/repo');
+    await sandbox.git.commit('/home/user/repo', 'one');
+    expect(await sandbox.git.status('/home/user/repo')).toMatchObject({ isClean: true });
+  });
+
+  it('keeps a process, with its pid, over pauses', async () => {
+    const command = await sandbox.commands.run('while sleep 0.1; do date +%s >> ticks; done', { background: true });
+    await command.disconnect();
+    for (let round = 0; round < 3; round++) {
+      expect(await sandbox.pause()).toBe(true);
+      sandbox = await newest.Sandbox.connect(sandbox.sandboxId, options);
+      expect((await sandbox.commands.list()).map(({ pid }) => pid)).toContain(command.pid);
+    }
+    expect(await sandbox.commands.kill(command.pid)).toBe(true);
+  });
+
+  it('serves the earlier release', async () => {
+    const before = await earlier.Sandbox.connect(sandbox.sandboxId, options);
+    expect((await before.commands.run('echo hello')).stdout).toBe('hello\n');
+    await before.files.write('earlier.txt', 'text');
+    expect(await before.files.read('earlier.txt')).toBe('text');
+  });
+
+  it('tells a run that its sandbox was killed', async () => {
+    const end = failureOf(sandbox.commands.run('sleep 1000'));
+    await expect.poll(async () => (await sandbox.commands.list()).length).toBeGreaterThan(0);
+    expect(await sandbox.kill()).toBe(true);
+    const failed = await end;
+    expect(failed.constructor.name).toBe('TimeoutError');
+    expect(failed.message).toContain(
+      'The sandbox was killed or reached its end of life while the request was in flight.',
+    );
+    expect(await sandbox.isRunning()).toBe(false);
+  });
+}
