@@ -3,6 +3,7 @@
  * the port of our own API: no path of theirs is one of ours, and what goes into a sandbox says so by a header.
  */
 import type { IncomingHttpHeaders } from 'node:http';
+import { type Caller, IDEMPOTENCY_HEADER_NAME } from '@space/contract';
 import {
   type Credentials,
   type Lent,
@@ -16,7 +17,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Platform } from './control/call.ts';
 import { notHere, ROUTES_OF_E2B } from './control/routes.ts';
 import { Door, type DoorPlatform } from './door/door.ts';
-import { errorBodyOf } from './errors.ts';
+import { errorBodyOf, refused } from './errors.ts';
 
 export type E2bPlatform = Omit<Platform, 'left'> & DoorPlatform;
 
@@ -63,7 +64,7 @@ function addRoutes(app: FastifyInstance, platform: Platform, lent: Lent): void {
         const start = url.indexOf('?');
         const { status, body, headers } = await answer({
           platform,
-          caller: lent.callerOf(request),
+          caller: callerOf(lent, request),
           params: request.params as Readonly<Record<string, string>>,
           query: parseQuery(start < 0 ? '' : url.slice(start + 1)),
           body: await readJson(request.raw),
@@ -87,6 +88,13 @@ function addRoutes(app: FastifyInstance, platform: Platform, lent: Lent): void {
       });
     }
   }
+}
+
+/** Their calls are several of ours, and say when by how long from now: none of them can be made once for a key. */
+function callerOf(lent: Lent, request: FastifyRequest): Caller {
+  const { idempotencyKey, ...caller } = lent.callerOf(request);
+  if (idempotencyKey === undefined) return caller;
+  throw refused(IDEMPOTENCY_HEADER_NAME, 'The API below /v1 takes it.');
 }
 
 function answerError(lent: Lent, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {

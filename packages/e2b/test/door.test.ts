@@ -91,6 +91,13 @@ describe('a port', () => {
     expect((await visit(sandboxID, port)).status).toBe(403);
   });
 
+  it('is reached by a name of this server only', async () => {
+    const { sandboxID } = await make();
+    const headers = { 'e2b-sandbox-id': sandboxID, 'e2b-sandbox-port': '80', host: 'evil.example' };
+    const [answer] = (await once(request(world.url, { headers }).end(), 'response')) as [IncomingMessage];
+    expect(answer.resume().statusCode).toBe(421);
+  });
+
   it('where nothing listens is told apart from a sandbox that is not there', async () => {
     const { sandboxID } = await make();
     expect(await visit(sandboxID, 1)).toMatchObject({

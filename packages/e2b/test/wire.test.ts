@@ -1,6 +1,6 @@
 /** What the SDKs' own calls do not show: defaults, refusals, the form of errors, and lists, byte for byte. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { World } from './world.ts';
+import { SDKS, World } from './world.ts';
 
 let world: World;
 beforeAll(async () => {
@@ -104,6 +104,37 @@ describe('a call', () => {
     }
   });
 
+  it('of another tenant’s sandbox is as of none, and a key does here what its roles allow', async () => {
+    const id = await make();
+    const { baseUrl, apiKey } = world.platform.connection;
+    const ours = async (path: string, body: object) => {
+      const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' };
+      const answer = await fetch(baseUrl + path, { method: 'POST', headers, body: JSON.stringify(body) });
+      return (await answer.json()) as { secretKey?: string; key?: { secretKey: string } };
+    };
+    const { key } = await ours('/v1/organisations', { name: 'other' });
+    const { secretKey } = await ours('/v1/keys', { roles: ['viewer'] });
+    const theirs = { 'x-api-key': key?.secretKey ?? '' };
+    for (const [method, path] of [
+      ['GET', ''],
+      ['DELETE', ''],
+      ['POST', '/connect'],
+      ['POST', '/fork'],
+    ] as const) {
+      const body = method === 'POST' ? { timeout: 30 } : undefined;
+      expect((await world.call(method, `/sandboxes/${id}${path}`, body, theirs)).status).toBe(404);
+    }
+    const viewer = { 'x-api-key': secretKey ?? '' };
+    expect((await world.call('GET', `/sandboxes/${id}`, undefined, viewer)).status).toBe(200);
+    expect((await world.call('POST', `/v2/sandboxes/${id}/connect`, {}, viewer)).status).toBe(403);
+    expect((await world.call('POST', '/v2/sandboxes', { templateID: 'base' }, viewer)).status).toBe(403);
+  });
+
+  it('with a key for calls that are made once is refused', async () => {
+    const headers = { 'idempotency-key': 'one' };
+    expect((await world.call('POST', '/v2/sandboxes', { templateID: 'base' }, headers)).status).toBe(400);
+  });
+
   it('of what is not here is refused by name', async () => {
     for (const [method, path] of [
       ['POST', '/volumes'],
@@ -193,5 +224,20 @@ describe('the list', () => {
     expect((await own.call('GET', '/v2/sandboxes?metadata=a%3Dother')).body).toEqual([]);
     expect((await own.call('GET', '/v2/sandboxes?template=other')).body).toEqual([]);
     expect((await own.call('GET', '/sandboxes')).body).toHaveLength(5);
+  });
+
+  it('of 300 sandboxes shows each of them once', { timeout: 60_000 }, async () => {
+    await using own = await World.start();
+    const { Sandbox } = SDKS[0][1];
+    const ids = new Set<string>();
+    for (let batch = 0; batch < 10; batch++) {
+      const made = await Promise.all(Array.from({ length: 30 }, () => Sandbox.create(own.options)));
+      for (const { sandboxId } of made) ids.add(sandboxId);
+    }
+    const seen: string[] = [];
+    const pages = Sandbox.list({ ...own.options, limit: 70 });
+    while (pages.hasNext) seen.push(...(await pages.nextItems()).map(({ sandboxId }) => sandboxId));
+    expect(seen).toHaveLength(300);
+    expect(new Set(seen)).toEqual(ids);
   });
 });
