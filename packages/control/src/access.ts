@@ -7,7 +7,15 @@
  */
 import { timingSafeEqual } from 'node:crypto';
 import type { Caller } from '@space/contract';
-import { AppError, authorise, type PortConnection, type SandboxId, type SandboxStatus, statusOf } from '@space/core';
+import {
+  AppError,
+  authorise,
+  hasVm,
+  type PortConnection,
+  type SandboxId,
+  type SandboxStatus,
+  statusOf,
+} from '@space/core';
 import { type Identity, identityOf } from './api-keys.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { PortUseCases } from './port-use-cases.ts';
@@ -19,7 +27,7 @@ const PREFIX = 'spacebox_';
 /** A sandbox as who comes without an API key finds it. It is told of nothing before it has shown the token. */
 export interface Reach {
   readonly status: SandboxStatus;
-  /** Paused, and a use does not wake it. */
+  /** It does not run, and a use does not begin to. */
   readonly asleep: boolean;
   readonly template: string;
   readonly env: Readonly<Record<string, string>>;
@@ -91,9 +99,9 @@ export class Access {
   }
 }
 
-/** What moves on, or waits for its own resume. */
+/** One that crashed waits for a resume, too: what was in its memory is lost, which no mere use accepts. */
 function isAsleep({ settled, operation, runs }: RecordedSandbox): boolean {
-  if (operation === 'resume' || settled === 'running' || settled === 'absent') return false;
+  if (hasVm(settled) || operation === 'create' || operation === 'resume') return false;
   return settled !== 'paused' || !runs.wakeOnUse;
 }
 

@@ -37,6 +37,9 @@ const STATUS: { readonly [C in ProblemCode]?: number } = {
   insufficient_space: 503,
   out_of_space: 503,
   snapshot_in_use: 400,
+  // A 502 is for a sandbox that does not run.
+  agent_lost: 503,
+  link_lost: 503,
 };
 
 const ERROR_CODE: { readonly [C in ProblemCode]?: string } = {

@@ -130,6 +130,28 @@ describe('a call', () => {
     expect((await world.call('POST', '/v2/sandboxes', { templateID: 'base' }, viewer)).status).toBe(403);
   });
 
+  it('that chooses no network gets what the organisation allows', async () => {
+    await using own = await World.start();
+    const { baseUrl, apiKey } = own.platform.connection;
+    const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' };
+    const ours = async (method: string, path: string, body: object) =>
+      (await fetch(baseUrl + path, { method, headers, body: JSON.stringify(body) })).json() as Promise<{
+        secretKey: string;
+      }>;
+    const allow = [{ host: 'api.example' }];
+    await ours('PUT', '/v1/network', { preset: 'none', allow, ask: [], deny: [], readOnly: [] });
+    const { secretKey } = await ours('POST', '/v1/keys', { roles: ['developer'], project: 'default' });
+    const reach = async (body: object, more: Record<string, string> = {}) => {
+      const made = await own.call('POST', '/v2/sandboxes', { templateID: 'base', ...body }, more);
+      if (made.status !== 201) return made.status;
+      return (await own.call('GET', `/sandboxes/${made.body.sandboxID}`)).body.network;
+    };
+    expect(await reach({})).toMatchObject({ allowOut: ['api.example'], denyOut: ['0.0.0.0/0'] });
+    expect(await reach({ allow_internet_access: true })).toMatchObject({ allowOut: ['api.example'] });
+    expect(await reach({}, { 'x-api-key': secretKey })).toMatchObject({ allowOut: [], denyOut: ['0.0.0.0/0'] });
+    expect(await reach({ network: { denyOut: ['0.0.0.0/0'], allowOut: ['other.example'] } })).toBe(403);
+  });
+
   it('with a key for calls that are made once is refused', async () => {
     const headers = { 'idempotency-key': 'one' };
     expect((await world.call('POST', '/v2/sandboxes', { templateID: 'base' }, headers)).status).toBe(400);

@@ -5,7 +5,7 @@ import { parsePart } from '@space/http/parts';
 import { z } from 'zod';
 import { E2bError, isCode, refused } from '../errors.ts';
 import { checkTimeout, type E2bAnswer, type E2bCall, secondsFromNow } from './call.ts';
-import { askedNetwork, DEFAULT_NETWORK, networkField } from './network.ts';
+import { askedNetwork, networkField, withNetwork } from './network.ts';
 import { referenceIn } from './snapshot-ids.ts';
 import { viewRunning } from './views.ts';
 
@@ -54,10 +54,10 @@ export async function createSandbox(call: E2bCall, version: Version): Promise<E2
       wakeOnUse: body.autoResume?.enabled === true,
     },
     publicPorts: allowPublicTraffic,
-    network: network ?? DEFAULT_NETWORK,
   };
-  const isOurs = network === undefined || network === DEFAULT_NETWORK;
-  const sandbox = await makeFrom(call, body.templateID, asked, isOurs);
+  const sandbox = await withNetwork(call, network, (chosen) =>
+    makeFrom(call, body.templateID, { ...asked, network: chosen }),
+  );
   const token = await call.platform.tokenFor(call.caller, sandbox.id);
   return { status: 201, body: viewRunning(sandbox, token) };
 }
@@ -88,19 +88,8 @@ function isGiven(value: unknown): boolean {
 
 type Asked = Readonly<Record<string, unknown>>;
 
-/** `isOurs`: nobody chose the network, so the organisation may have a narrower one. */
-async function makeFrom(call: E2bCall, given: string, asked: Asked, isOurs: boolean): Promise<Sandbox> {
-  try {
-    return await makeAnywhere(call, given, asked);
-  } catch (thrown) {
-    if (!isOurs || !isCode(thrown, 'network_too_wide')) throw thrown;
-    const { preset, allow, ask, deny } = await call.platform.useCases.getNetwork(call.caller, {});
-    return makeAnywhere(call, given, { ...asked, network: { preset, allow, ask, deny } });
-  }
-}
-
 /** From a template of that name, or a snapshot. */
-async function makeAnywhere(call: E2bCall, given: string, asked: Asked): Promise<Sandbox> {
+async function makeFrom(call: E2bCall, given: string, asked: Asked): Promise<Sandbox> {
   const reference = referenceIn(given, call.caller.projectId);
   const unknown = () => new E2bError(404, `template '${given}' not found`);
   if (reference === undefined) throw unknown();

@@ -4,9 +4,11 @@
  * organisation allows that.
  */
 import { isIP } from 'node:net';
+import type { Caller, UseCases } from '@space/contract';
 import type { NetworkPolicy } from '@space/core';
 import { z } from 'zod';
-import { E2bError, refused } from '../errors.ts';
+import { E2bError, isCode, refused } from '../errors.ts';
+import type { E2bCall } from './call.ts';
 
 const ANYWHERE = '0.0.0.0/0';
 const entries = z.array(z.string().min(1).max(300)).max(200);
@@ -35,7 +37,8 @@ export interface AskedNetwork {
   readonly deny: readonly string[];
 }
 
-export const DEFAULT_NETWORK: AskedNetwork = { preset: 'internet', allow: [], deny: [] };
+const INTERNET: AskedNetwork = { preset: 'internet', allow: [], deny: [] };
+const SHUT: AskedNetwork = { preset: 'none', allow: [], deny: [] };
 
 /** Undefined: nothing is said of it. Throws for what cannot be had. */
 export function askedNetwork(asked: Egress): AskedNetwork | undefined {
@@ -50,7 +53,7 @@ export function askedNetwork(asked: Egress): AskedNetwork | undefined {
     throw refused('network.egressProxy', 'Everything leaves by the gateway of this server.');
   if (allowOut.length === 0 && denyOut.length === 0) {
     if (internet === undefined) return undefined;
-    return internet ? DEFAULT_NETWORK : { preset: 'none', allow: [], deny: [] };
+    return internet ? INTERNET : SHUT;
   }
   const closed = internet === false || denyOut.includes(ANYWHERE);
   for (const entry of denyOut) checkDenied(entry);
@@ -59,6 +62,43 @@ export function askedNetwork(asked: Egress): AskedNetwork | undefined {
   const both = allowOut.map(hostOf).find((host) => deny.includes(host));
   if (both !== undefined) throw refused(`Both allowing and denying ${both}`, 'Here what is denied is denied.');
   return { preset: closed ? 'none' : 'internet', allow, deny };
+}
+
+const NARROWER: readonly NetworkPolicy['preset'][] = ['packages', 'none'];
+
+/**
+ * Runs it with the network that was asked for. Where nobody chose one, and the organisation has a narrower one, it is that; who may not
+ * see what the organisation allows gets the widest preset that it does.
+ */
+export async function withNetwork<T>(
+  { platform, caller }: Pick<E2bCall, 'platform' | 'caller'>,
+  asked: AskedNetwork | undefined,
+  run: (network: object) => Promise<T>,
+): Promise<T> {
+  try {
+    return await run(asked ?? INTERNET);
+  } catch (thrown) {
+    const isChosen = asked !== undefined && asked !== INTERNET;
+    if (isChosen || !isCode(thrown, 'network_too_wide')) throw thrown;
+  }
+  for (const network of await narrower(platform.useCases, caller)) {
+    try {
+      return await run(network);
+    } catch (thrown) {
+      if (!isCode(thrown, 'network_too_wide')) throw thrown;
+    }
+  }
+  return run(SHUT);
+}
+
+async function narrower(useCases: UseCases, caller: Caller): Promise<readonly object[]> {
+  try {
+    const { preset, allow, ask, deny } = await useCases.getNetwork(caller, {});
+    return [{ preset, allow, ask, deny }];
+  } catch (thrown) {
+    if (!isCode(thrown, 'forbidden')) throw thrown;
+    return NARROWER.map((preset) => ({ preset }));
+  }
 }
 
 function isSaid(value: unknown): boolean {

@@ -4,7 +4,7 @@ import { parsePart } from '@space/http/parts';
 import { E2bError } from '../errors.ts';
 import { type E2bAnswer, type E2bCall, onSandbox } from './call.ts';
 import { createSandbox } from './create.ts';
-import { askedNetwork, networkBody } from './network.ts';
+import { askedNetwork, networkBody, withNetwork } from './network.ts';
 import {
   connectSandbox,
   forkSandbox,
@@ -56,17 +56,17 @@ export const ROUTES_OF_E2B: readonly E2bRoute[] = [
 /** What is left out is cleared: it reaches the internet then, as one that says nothing. */
 function setNetwork(call: E2bCall): Promise<E2bAnswer> {
   const asked = parsePart(networkBody, call.body, 'body') as Parameters<typeof askedNetwork>[0];
-  const network = askedNetwork(asked) ?? { preset: 'internet' as const, allow: [], deny: [] };
   const { platform, caller } = call;
   return onSandbox(call, async (id) => {
-    const body = parsePart(ROUTES.updateSandbox.body.schema, { network }, 'body') as Pick<
-      Input<'updateSandbox'>,
-      'network'
-    >;
-    await platform.useCases.updateSandbox(caller, { ...body, id });
+    await withNetwork(call, askedNetwork(asked), (network) => {
+      const body = parsePart(ROUTES.updateSandbox.body.schema, { network }, 'body') as Pick<Update, 'network'>;
+      return platform.useCases.updateSandbox(caller, { ...body, id });
+    });
     return { status: 204 };
   });
 }
+
+type Update = Input<'updateSandbox'>;
 
 /** Paths of theirs that nothing here answers, and why. The first that fits counts. */
 const NOT_HERE: readonly (readonly [prefix: RegExp, message: string])[] = [
