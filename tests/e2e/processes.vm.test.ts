@@ -15,6 +15,18 @@ beforeAll(async () => {
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
+it('wakes a program at its time, and not at the next tick of 250 a second', async () => {
+  const NAPS = `import time
+def nap():
+    start = time.monotonic()
+    time.sleep(0.001)
+    return (time.monotonic() - start) * 1000
+print(min(nap() for _ in range(100)))`;
+  const { stdout } = await sandbox.run(['python3', '-c', NAPS]);
+  expect(Number(stdout)).toBeGreaterThanOrEqual(1);
+  expect(Number(stdout)).toBeLessThan(3.5);
+});
+
 describe('a stream is taken up again', () => {
   const COUNT = `for i in $(seq 1 600); do echo line $i; sleep 0.01; done; exit 3`;
   const COUNTED = Array.from({ length: 600 }, (_, index) => `line ${index + 1}\n`).join('');

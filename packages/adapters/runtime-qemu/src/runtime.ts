@@ -17,7 +17,7 @@ import {
 } from '@space/core';
 import type { HelperLimits } from '@space/root-helper';
 import { harmlessTail } from './byte-ring.ts';
-import { kernelCommandLine, machineFacts } from './command-line.ts';
+import { kernelCommandLine, machineFacts, machinesOf } from './command-line.ts';
 import { endMigration } from './device-state.ts';
 import { connectQmp, endAndClear, type Launched, launchVmm } from './launch.ts';
 import { bootMachine, type InsideFiles, restoreMachine } from './machine-setup.ts';
@@ -79,7 +79,7 @@ class OpenRuntime implements QemuRuntime {
   get machines(): readonly MachineFacts[] {
     const { earlier = [] } = this.#options;
     const there = earlier.filter(({ root }) => existsSync(root));
-    return [this.machine, ...there.map((vmm) => machineFacts({ ...this.#options, vmm }))];
+    return [this.#options.vmm, ...there].flatMap((vmm) => machinesOf({ ...this.#options, vmm }));
   }
 
   async boot(spec: VmSpec, signal?: AbortSignal): Promise<Vm> {

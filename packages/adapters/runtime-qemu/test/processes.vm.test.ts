@@ -362,7 +362,7 @@ it('restores by the build that saved the checkpoint when another one is the pres
   const unpackedAgain = { ...(await loadAssets()).vmm, digest: 'f'.repeat(64) };
   const { present } = await keepBuild(vmms, unpackedAgain);
   const runtime = await world.openChanged({ vmm: present, earlier: [vmm] });
-  expect(runtime.machines.map(({ vmmBuild }) => vmmBuild)).toEqual([present.digest, vmm.digest]);
+  expect([...new Set(runtime.machines.map(({ vmmBuild }) => vmmBuild))]).toEqual([present.digest, vmm.digest]);
   const machine = machineFacts({ ...rest, vmm });
   const vm = await runtime.restore(await world.copyLife(point.life), point.deviceState, { machine });
   await vm.run();
