@@ -34,6 +34,9 @@ use crate::pressure::Memory;
 const RESERVED_MEMORY_BYTES: u64 = 40 << 20;
 const RESERVED_PIDS: u64 = 64;
 const MAX_CPU_WEIGHT: &[u8] = b"10000";
+/// Most of the kernel's files are shorter than the first, and all are than the second.
+const READ_BYTES: usize = 1 << 10;
+const READ_MAX_BYTES: u64 = 4 << 20;
 /// Deeper trees than this are counted and removed only down to here.
 const MAX_DEPTH: usize = 16;
 /// The kernel tells of a change; looking again after this long covers one that came before we listened.
@@ -124,8 +127,11 @@ impl Cgroups {
         if self.is_freezing()? { Err(io::ErrorKind::Other.into()) } else { Ok(()) }
     }
 
+    /// Threads, as the kernel counts them. Where it doesn't, processes: to look through all cgroups, those of ended commands among
+    /// them, can take longer than the freeze.
     pub fn count(&self) -> u32 {
-        count(self.user.as_fd(), MAX_DEPTH)
+        let counted = read(self.user.as_fd(), "pids.current").ok().and_then(|text| text.trim().parse().ok());
+        counted.unwrap_or_else(|| count(self.user.as_fd(), MAX_DEPTH))
     }
 
     pub fn create_process(&self, id: &str) -> io::Result<ProcessCgroup> {
@@ -376,8 +382,9 @@ fn tree_pids(directory: BorrowedFd, depth: usize, into: &mut Vec<i32>) {
 }
 
 fn read(directory: BorrowedFd, name: &str) -> io::Result<String> {
-    let mut text = String::new();
-    open(directory, name, libc::O_RDONLY)?.read_to_string(&mut text)?;
+    // Such a file has no length to ask for.
+    let mut text = String::with_capacity(READ_BYTES);
+    open(directory, name, libc::O_RDONLY)?.take(READ_MAX_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 

@@ -6,6 +6,7 @@
 //! output goes nowhere, and what became of one that failed is in the log.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,10 @@ impl Hooks {
     pub fn begin(&self) {
         let Some(folder) = self.folder.clone() else { return };
         let Some(occasion) = take(&self.due) else { return };
+        // Most machines have none, and a thread is not started to find that out.
+        if fs::symlink_metadata(&folder).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            return;
+        }
         put(&self.next, occasion);
         if self.running.swap(true, Ordering::AcqRel) {
             return;

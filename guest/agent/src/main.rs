@@ -42,6 +42,7 @@ use std::io;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    keep_freed_memory();
     if std::process::id() == 1 {
         boot::run();
     }
@@ -55,6 +56,16 @@ fn main() -> ExitCode {
             eprintln!("{}", listen::USAGE);
             ExitCode::from(2)
         }
+    }
+}
+
+/// The C library would give the end of its heap back after each session and each large buffer, and take it again for the next: system
+/// calls, and a fault of the page tables for every page, locked and zeroed anew. On a processor without KVM each costs 40 µs.
+fn keep_freed_memory() {
+    const KEPT_BYTES: i32 = 1 << 20;
+    for parameter in [libc::M_TRIM_THRESHOLD, libc::M_MMAP_THRESHOLD] {
+        // SAFETY: no other thread is there yet. One that it refuses leaves things as they were.
+        unsafe { libc::mallopt(parameter, KEPT_BYTES) };
     }
 }
 

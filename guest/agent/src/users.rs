@@ -4,12 +4,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use tonic::Status;
 
 const DATABASE_MAX_BYTES: u64 = 4 << 20;
+const ROOM_FOR_END: usize = 64;
 const DEFAULT_USER: &str = "user";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +53,18 @@ pub fn group_id(which: &str) -> Result<u32, Status> {
     let named = |line: &&[u8]| line.split(|b| *b == b':').next() == Some(which.as_bytes());
     let found = lines(&text).find(named).and_then(parse_group);
     found.map(|(gid, _)| gid).ok_or_else(|| Status::invalid_argument(format!("no such group in the guest: {which:?}")))
+}
+
+/// Whether it is a regular file with this at its end.
+pub fn ends_with(path: &Path, end: &[u8]) -> bool {
+    let is_there = || -> io::Result<bool> {
+        let (file, length) = open_regular(path)?;
+        let mut tail = vec![0; end.len()];
+        let Some(from) = length.checked_sub(end.len() as u64) else { return Ok(false) };
+        file.read_exact_at(&mut tail, from)?;
+        Ok(tail == end)
+    };
+    is_there().unwrap_or(false)
 }
 
 fn find(passwd: &[u8], group: &[u8], who: &[u8]) -> Option<User> {
@@ -99,16 +112,21 @@ fn number(text: &[u8]) -> Option<u32> {
 
 /// The whole of a small regular file; never blocks on a FIFO or a device that was put in its place.
 pub fn read_regular(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
-    let file: File = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    }
-    let mut content = Vec::new();
+    let (file, length) = open_regular(path)?;
+    // Room for all of it and to see its end, else a small file takes twice as many reads.
+    let mut content = Vec::with_capacity(length.min(max_bytes) as usize + ROOM_FOR_END);
     file.take(max_bytes + 1).read_to_end(&mut content)?;
     if content.len() as u64 > max_bytes {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
     Ok(content)
+}
+
+/// And its length.
+fn open_regular(path: &Path) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let found = file.metadata()?;
+    if found.is_file() { Ok((file, found.len())) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
 }
 
 #[cfg(test)]
@@ -149,5 +167,18 @@ mod tests {
                 (0..300u32).map(|i| (seed.wrapping_mul(31).wrapping_add(i * i * 7) % 251) as u8).collect();
             let _ = find(&text, &text, b"user");
         }
+    }
+
+    #[test]
+    fn the_end_of_a_file_is_told_and_of_nothing_else() {
+        let file = std::env::temp_dir().join(format!("space-agent-end-{}", std::process::id()));
+        std::fs::write(&file, "first\nlast\n").unwrap();
+        for (end, is_there) in
+            [("last\n", true), ("first\nlast\n", true), ("", true), ("first\n", false), ("0first\nlast\n", false)]
+        {
+            assert_eq!(ends_with(&file, end.as_bytes()), is_there, "{end:?}");
+        }
+        assert!(!ends_with(&std::env::temp_dir(), b"") && !ends_with(&file.join("below"), b""));
+        std::fs::remove_file(&file).unwrap();
     }
 }

@@ -70,6 +70,9 @@ impl Parser {
     /// The next event in `input`, which advances past what was used. None: more input is needed.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<Event<'a>> {
         while !input.is_empty() {
+            if self.payload.is_none() && self.filled == 0 {
+                self.pass_over(input);
+            }
             if let Some((session, left)) = self.payload {
                 let (now, rest) = input.split_at(left.min(input.len()));
                 *input = rest;
@@ -81,6 +84,14 @@ impl Parser {
             }
         }
         None
+    }
+
+    /// Goes on to the next byte that could begin a header. A host that gets no answer in time sends 32 KiB of none.
+    fn pass_over(&self, input: &mut &[u8]) {
+        if input[0] != MAGIC[0] {
+            let next = input.iter().position(|byte| *byte == MAGIC[0]).unwrap_or(input.len());
+            *input = &input[next..];
+        }
     }
 
     fn header(&mut self, input: &mut &[u8]) -> Option<Event<'static>> {

@@ -88,7 +88,7 @@ export const FreezeRequestSchema: GenMessage<FreezeRequest> = /*@__PURE__*/
  */
 export type FreezeReply = Message<"space.guest.v1.FreezeReply"> & {
   /**
-   * Counted just before the freeze.
+   * Counted just before the freeze: threads, where the kernel counts them.
    *
    * @generated from field: uint32 processes = 1;
    */
@@ -238,7 +238,7 @@ export const ThawRequestSchema: GenMessage<ThawRequest> = /*@__PURE__*/
  */
 export type ThawReply = Message<"space.guest.v1.ThawReply"> & {
   /**
-   * Counted just after the thaw.
+   * Counted just after the thaw: threads, where the kernel counts them.
    *
    * @generated from field: uint32 processes = 1;
    */
