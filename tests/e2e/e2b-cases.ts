@@ -1,14 +1,35 @@
 /** What E2B's unmodified SDKs do inside a microVM: what fakes cannot show. */
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import * as newest from 'e2b';
 import * as earlier from 'e2b-2-45';
 import { beforeAll, expect, it } from 'vitest';
+
+const execute = promisify(execFile);
 
 const failureOf = (promise: Promise<unknown>): Promise<newest.CommandExitError> =>
   promise.then(
     () => expect.unreachable('it did not fail'),
     (error) => error,
   );
+
+/** It comes from Python's own index, so it is tried only where all is. */
+const PYTHON_SDK = 'e2b==2.63.0';
+
+async function withPythonSdk(use: (python: string) => Promise<void>): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'space-e2b-python-'));
+  try {
+    await execute('python3', ['-m', 'venv', folder]);
+    await execute(join(folder, 'bin/pip'), ['install', '--quiet', PYTHON_SDK]);
+    await use(join(folder, 'bin/python'));
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
 
 export function e2bCases(given: () => newest.ConnectionOpts): void {
   let options: newest.ConnectionOpts;
@@ -153,6 +174,16 @@ export function e2bCases(given: () => newest.ConnectionOpts): void {
     await before.files.write('earlier.txt', 'text');
     expect(await before.files.read('earlier.txt')).toBe('text');
   });
+
+  it.runIf(process.env['SPACE_FULL'] === '1')('serves the Python SDK', () =>
+    withPythonSdk(async (python) => {
+      const { apiUrl = '', sandboxUrl = '', apiKey = '' } = options;
+      const e2b = { E2B_API_URL: apiUrl, E2B_SANDBOX_URL: sandboxUrl, E2B_API_KEY: apiKey };
+      const env = { ...process.env, ...e2b, E2B_VALIDATE_API_KEY: 'false' };
+      const { stdout } = await execute(python, [join(import.meta.dirname, 'e2b_client.py')], { env });
+      expect(stdout).toBe('done\n');
+    }),
+  );
 
   it('tells a run that its sandbox was killed', async () => {
     const end = failureOf(sandbox.commands.run('sleep 1000'));

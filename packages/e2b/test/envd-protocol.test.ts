@@ -281,6 +281,26 @@ it('an upload that cannot be is refused with its reason', async () => {
   expect((await fetch(`${world.baseUrl}/files?path=x`)).status).toBe(404);
 });
 
+it('an upload that is cut short writes nothing', async () => {
+  const part = '--b\r\nContent-Disposition: form-data; name="file"; filename="cut.txt"\r\n\r\nhalf of it';
+  const response = await fetch(`${world.baseUrl}/files`, {
+    method: 'POST',
+    headers: { 'content-type': 'multipart/form-data; boundary=b' },
+    body: part,
+  });
+  expect(response.status).toBe(400);
+  const port = Number(new URL(world.baseUrl).port);
+  for (const type of ['multipart/form-data; boundary=b', 'application/octet-stream']) {
+    const socket = connect(port, '127.0.0.1');
+    const head = `POST /files?path=cut.txt HTTP/1.1\r\nHost: x\r\nContent-Type: ${type}\r\nContent-Length: 1000\r\n\r\n`;
+    await new Promise((resolve) => socket.write(head + part, resolve));
+    await expect.poll(() => world.requests).toContain(`POST ${type}`);
+    socket.destroy();
+    await expect.poll(() => world.requests).not.toContain(`POST ${type}`);
+  }
+  expect((await fetch(`${world.baseUrl}/files?path=cut.txt`)).status).toBe(404);
+});
+
 it('what is for the host alone, or is nothing, is not there', async () => {
   for (const path of ['/init', '/freeze', '/upgrade', '/', '/process.Process/None']) {
     const response = await fetch(`${world.baseUrl}${path}`, { method: 'POST', body: '{}' });

@@ -32,9 +32,13 @@ export async function createEnvdWorld(programs: FakePrograms = {}) {
 
   const envd = createEnvd({ useCases: control, logger: pino({ level: 'silent' }) });
   let isGone = false;
+  const requests = new Set<string>();
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     if (isGone) return void response.writeHead(502, { 'content-type': 'application/json' }).end('{"code":502}');
     if (request.url === '/health') return void response.writeHead(204).end();
+    const name = `${request.method} ${request.headers['content-type']}`;
+    requests.add(name);
+    response.once('close', () => requests.delete(name));
     envd.handle(request, response, {
       caller: caller(),
       sandboxId: sandboxId as SandboxId,
@@ -54,6 +58,8 @@ export async function createEnvdWorld(programs: FakePrograms = {}) {
     control,
     caller,
     sandboxId,
+    /** Under way, by method and type of content. */
+    requests,
     /** For `Sandbox.create` of the SDKs. */
     options: { debug: true, sandboxUrl: baseUrl, apiKey: 'e2b_0' },
     async kill() {

@@ -12,56 +12,76 @@ import { absolutePath } from './paths.ts';
 import { parseRange } from './range.ts';
 import type { Users } from './users.ts';
 
-export async function sendFile(
-  call: EnvdCall,
-  { request, response, query }: { request: EnvdRequest; response: EnvdResponse; query: URLSearchParams },
-  users: Users,
-): Promise<void> {
+interface Asked {
+  readonly request: EnvdRequest;
+  readonly response: EnvdResponse;
+  readonly query: URLSearchParams;
+}
+
+export async function sendFile(call: EnvdCall, { request, response, query }: Asked, users: Users): Promise<void> {
   const path = await absolutePath(call, query.get('path') ?? '', users);
   const encoding = acceptedEncoding(request.headers['accept-encoding']);
-  const { useCases, caller, sandboxId: id } = call;
-  const file = { id, path, user: 'root' };
-  const status = await useCases.statFile(caller, file).catch((thrown) => {
-    throw isAbsence(thrown) ? new HttpError(404, `path '${path}' does not exist`) : thrown;
-  });
-  if (status.type === 'directory') throw new HttpError(400, `path '${path}' is a directory`);
-  if (status.type !== 'file') throw new HttpError(400, `path '${path}' is not a regular file`);
-
-  const range = request.method === 'HEAD' ? undefined : parseRange(request.headers.range, status.sizeBytes);
-  if (range === 'unsatisfiable') {
-    response.setHeader('content-range', `bytes */${status.sizeBytes}`);
-    throw new HttpError(416, `the file has ${status.sizeBytes} bytes`);
-  }
   if (request.method === 'HEAD') {
+    const status = await regularFileAt(call, path);
     describe(response, path, status);
     response.setHeader('content-length', status.sizeBytes);
     response.end();
     return;
   }
-  const opened = await useCases.readFile(caller, { ...file, ...range });
-  describe(response, path, opened.status);
-  // A file of the kernel's has a size of 0 and yet content: its length is known only once it was read.
-  const isMeasured = opened.status.sizeBytes > 0 || range !== undefined;
-  if (range !== undefined) {
+  const part = await partOf(call, path, { request, response });
+  const file = { id: call.sandboxId, path, user: 'root' };
+  const { status, body } = await call.useCases
+    .readFile(call.caller, { ...file, ...part?.range })
+    .catch(async (thrown) => {
+      // Why it cannot be read is looked for only then.
+      await regularFileAt(call, path);
+      throw thrown;
+    });
+  describe(response, path, status);
+  if (part !== undefined) {
+    const { offset, length } = part.range;
     response.statusCode = 206;
-    response.setHeader('content-range', `bytes ${range.offset}-${range.offset + range.length - 1}/${status.sizeBytes}`);
-    response.setHeader('content-length', range.length);
+    response.setHeader('content-range', `bytes ${offset}-${offset + length - 1}/${part.sizeBytes}`);
+    response.setHeader('content-length', length);
   } else if (encoding === 'gzip') {
     response.setHeader('content-encoding', 'gzip');
-  } else if (isMeasured) {
-    response.setHeader('content-length', opened.status.sizeBytes);
+  } else if (status.sizeBytes > 0) {
+    // A file of the kernel's has a size of 0 and yet content: its length is known only once it was read.
+    response.setHeader('content-length', status.sizeBytes);
   }
   try {
-    if (range === undefined && encoding === 'gzip') {
-      await pipeline(opened.body, createGzip({ level: constants.Z_BEST_SPEED }), response);
+    if (part === undefined && encoding === 'gzip') {
+      await pipeline(body, createGzip({ level: constants.Z_BEST_SPEED }), response);
     } else {
-      await pipeline(opened.body, response);
+      await pipeline(body, response);
     }
   } catch (thrown) {
     // What was sent is not the whole, and must not look like it.
     if (endsLife(thrown) || response.headersSent) resetConnection(response);
     else throw thrown;
   }
+}
+
+async function regularFileAt({ useCases, caller, sandboxId: id }: EnvdCall, path: string): Promise<FileStatus> {
+  const status = await useCases.statFile(caller, { id, path, user: 'root' }).catch((thrown) => {
+    throw isAbsence(thrown) ? new HttpError(404, `path '${path}' does not exist`) : thrown;
+  });
+  if (status.type === 'directory') throw new HttpError(400, `path '${path}' is a directory`);
+  if (status.type !== 'file') throw new HttpError(400, `path '${path}' is not a regular file`);
+  return status;
+}
+
+/** Undefined: the whole. */
+async function partOf(call: EnvdCall, path: string, { request, response }: Omit<Asked, 'query'>) {
+  const { range: header } = request.headers;
+  if (header === undefined) return undefined;
+  const { sizeBytes } = await regularFileAt(call, path);
+  const range = parseRange(header, sizeBytes);
+  if (range === 'unsatisfiable') {
+    response.setHeader('content-range', `bytes */${sizeBytes}`);
+    throw new HttpError(416, `the file has ${sizeBytes} bytes`);
+  }
+  return range === undefined ? undefined : { range, sizeBytes };
 }
 
 /** Whatever it holds, a browser is not to run it. */

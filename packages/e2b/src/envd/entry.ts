@@ -5,7 +5,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { AppError, type FileStatus, type GuestBytes } from '@space/core';
 import { type EntryInfo, EntryInfoSchema, FileType } from '../../gen/filesystem_pb.ts';
 import type { EnvdCall } from './call.ts';
-import { metadataOf } from './metadata.ts';
+import { type Metadata, metadataOf } from './metadata.ts';
 import { notThere } from './paths.ts';
 import type { Names, Users } from './users.ts';
 
@@ -14,8 +14,13 @@ const MAX_LINKS = 40;
 
 /** Throws `not_found` when there is nothing. */
 export async function entryAt(call: EnvdCall, path: string, users: Users): Promise<EntryInfo> {
-  const [status, names] = await Promise.all([statusAt(call, path), users.names(call)]);
-  return entryOf(call, { path, status, names });
+  // All at once: that it is a link, which has no metadata, is rare.
+  const [status, names, metadata] = await Promise.all([
+    statusAt(call, path),
+    users.names(call),
+    metadataOf(call, path),
+  ]);
+  return entryOf(call, { path, status, names, metadata });
 }
 
 export async function statusAt(
@@ -41,13 +46,15 @@ interface Found {
   /** Of the entry itself. */
   readonly status: FileStatus;
   readonly names: Names;
+  /** Looked up where it is not given. */
+  readonly metadata?: Metadata;
 }
 
-export async function entryOf(call: EnvdCall, { path, status, names }: Found): Promise<EntryInfo> {
+export async function entryOf(call: EnvdCall, { path, status, names, metadata: known }: Found): Promise<EntryInfo> {
   const isLink = status.type === 'symlink';
   const [target, metadata] = await Promise.all([
     isLink ? targetOf(call, path, status) : undefined,
-    isLink ? {} : metadataOf(call, path),
+    isLink ? {} : (known ?? metadataOf(call, path)),
   ]);
   return create(EntryInfoSchema, {
     name: posix.basename(path),

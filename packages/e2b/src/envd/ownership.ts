@@ -4,6 +4,7 @@
  */
 import { posix } from 'node:path';
 import { Code, ConnectError } from '@connectrpc/connect';
+import { AppError } from '@space/core';
 import type { EnvdCall } from './call.ts';
 import { isAbsence } from './entry.ts';
 import type { GuestUser } from './users.ts';
@@ -13,6 +14,19 @@ export async function giveTo(call: EnvdCall, path: string, { uid, gid }: GuestUs
   const { useCases, caller, sandboxId: id } = call;
   const given = { id, path, user: 'root', owner: `${uid}`, group: `${gid}` };
   await useCases.setFileAttributes(caller, { ...given, follow: false });
+}
+
+/**
+ * Whether the user may make files there, and so can do it without us: they are the user's own then. Asked as the user, since
+ * the way there may be closed.
+ */
+export async function isOwnDirectory(call: EnvdCall, path: string, { name, uid }: GuestUser): Promise<boolean> {
+  const { useCases, caller, sandboxId: id } = call;
+  const status = await useCases.statFile(caller, { id, path, user: name }).catch((thrown) => {
+    if (thrown instanceof AppError && thrown.code.startsWith('file_')) return undefined;
+    throw thrown;
+  });
+  return status?.type === 'directory' && status.uid === uid && (status.mode & 0o300) === 0o300;
 }
 
 /** Makes a directory and those above it that are missing; throws `invalid_argument` for one that is a file. */

@@ -7,7 +7,7 @@ import { decoded } from './encodings.ts';
 import { HttpError } from './errors.ts';
 import type { EnvdRequest } from './http.ts';
 import { keepMetadata, type Metadata, metadataIn } from './metadata.ts';
-import { ensureDirectory, giveTo } from './ownership.ts';
+import { ensureDirectory, giveTo, isOwnDirectory } from './ownership.ts';
 import { pacedBody } from './paced-body.ts';
 import { absolutePath } from './paths.ts';
 import type { GuestUser, Users } from './users.ts';
@@ -110,20 +110,30 @@ async function writeOne(
   body: Readable,
 ): Promise<WrittenFile> {
   const path = await absolutePath(call, target, users);
-  const { useCases, caller, sandboxId: id } = call;
-  await ensureDirectory(call, posix.dirname(path), owner);
+  const directory = posix.dirname(path);
+  // The short way is the usual one: it changes the owner of nothing, which would wait for the disk.
+  const isOwn = await isOwnDirectory(call, directory, owner);
+  if (!isOwn) await ensureDirectory(call, directory, owner);
+  await writeAs(isOwn ? owner.name : 'root', call, { path, body });
+  if (!isOwn) await giveTo(call, path, owner);
+  await keepMetadata(call, path, metadata);
+  const hasMetadata = Object.keys(metadata).length > 0;
+  return { path, name: posix.basename(path), type: 'file', ...(hasMetadata && { metadata }) };
+}
+
+async function writeAs(
+  user: string,
+  { useCases, caller, sandboxId: id }: EnvdCall,
+  { path, body }: { readonly path: string; readonly body: Readable },
+): Promise<void> {
   let failure: unknown;
   const content = noting(body, (thrown) => {
     failure = thrown;
   });
-  await useCases.writeFile(caller, { id, path, user: 'root' }, content).catch((thrown: unknown) => {
+  await useCases.writeFile(caller, { id, path, user }, content).catch((thrown: unknown) => {
     // A body that cannot be read is the client's, whatever became of the writing.
     throw failure ?? thrown;
   });
-  await giveTo(call, path, owner);
-  await keepMetadata(call, path, metadata);
-  const hasMetadata = Object.keys(metadata).length > 0;
-  return { path, name: posix.basename(path), type: 'file', ...(hasMetadata && { metadata }) };
 }
 
 async function* noting(body: Readable, note: (thrown: unknown) => void): AsyncGenerator<Uint8Array> {
