@@ -49,6 +49,25 @@ describe('the life of a sandbox', () => {
     await expect(again.getInfo()).rejects.toThrow(SandboxNotFoundError);
   });
 
+  it('is paused at its time, and woken by a command where it says so, its memory with it', async () => {
+    const make = (autoResume: boolean) =>
+      Sandbox.create({ ...options, timeoutMs: 60_000, lifecycle: { onTimeout: 'pause', autoResume } });
+    const [waking, sleeping] = [await make(true), await make(false)];
+    const { pid } = await waking.commands.run('sleep 1000', { background: true });
+    const isPaused = async (sandbox: Sandbox) => (await sandbox.getInfo()).state === 'paused';
+    for (const sandbox of [waking, sleeping]) await sandbox.setTimeout(0);
+    for (const sandbox of [waking, sleeping]) {
+      await expect.poll(() => isPaused(sandbox), { timeout: 30_000, interval: 100 }).toBe(true);
+    }
+    await expect(sleeping.commands.run('true')).rejects.toThrow(SandboxNotFoundError);
+    expect(await isPaused(sleeping)).toBe(true);
+    expect((await waking.commands.list()).map((one) => one.pid)).toContain(pid);
+    const info = await waking.getInfo();
+    expect(info.state).toBe('running');
+    expect(Math.abs(left(info.endAt) - 300_000)).toBeLessThan(30_000);
+    for (const sandbox of [waking, sleeping]) await sandbox.kill();
+  });
+
   it('ends by itself at its time', async () => {
     const sandbox = await Sandbox.create({ ...options, timeoutMs: 2_000 });
     await expect.poll(() => sandbox.isRunning(), { timeout: 20_000, interval: 250 }).toBe(false);

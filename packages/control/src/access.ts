@@ -29,6 +29,7 @@ export interface Reach {
   readonly status: SandboxStatus;
   /** It does not run, and a use does not begin to. */
   readonly asleep: boolean;
+  readonly wakeOnUse: boolean;
   readonly template: string;
   readonly env: Readonly<Record<string, string>>;
   readonly publicPorts: boolean;
@@ -78,6 +79,7 @@ export class Access {
     return {
       status: statusOf(seen),
       asleep: isAsleep(seen),
+      wakeOnUse: seen.runs.wakeOnUse,
       template,
       env,
       publicPorts,

@@ -19,7 +19,7 @@ import { notHere, ROUTES_OF_E2B } from './control/routes.ts';
 import { Door, type DoorPlatform } from './door/door.ts';
 import { errorBodyOf, refused } from './errors.ts';
 
-export type E2bPlatform = Omit<Platform, 'left'> & DoorPlatform;
+export type E2bPlatform = Omit<Platform, 'left' | 'domain'> & DoorPlatform;
 
 const KEY_HEADER = 'x-api-key';
 const KEY = /^[\x21-\x7e]{1,512}$/;
@@ -30,7 +30,7 @@ const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
 export function e2bFace(platform: E2bPlatform): MakeFace {
   return (lent) => {
     const door = new Door(platform, lent);
-    const calls: Platform = { ...platform, left: (id) => door.left(id) };
+    const calls: Platform = { ...platform, domain: lent.names.encryptedBase, left: (id) => door.left(id) };
     return {
       addRoutes: (app) => {
         app.addHook('onClose', async () => door.close());

@@ -8,6 +8,7 @@ import type { Caller, Problem } from '@space/contract';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Credentials } from './auth.ts';
+import type { PreviewNames } from './ports/preview-names.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -23,6 +24,8 @@ export interface Lent {
   readonly logger: Logger;
   /** Throws when the request names a host that is not ours. */
   checkHost(request: IncomingMessage): void;
+  /** Names of hosts that lead into sandboxes. */
+  readonly names: Pick<PreviewNames, 'labelIn' | 'encryptedBase' | 'isEncrypted'>;
   newRequestId(): string;
   /** Aborts when the client of a request has gone, or the server closes and cannot wait any longer. */
   track(request: IncomingMessage, response: ServerResponse): AbortSignal;

@@ -117,7 +117,7 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
   const logger = options.logger as FastifyBaseLogger;
   const own = { useCases, authenticate, openShare, openPublic, logger };
   const ports = new PortsFace({ ...own, names, isOurHost, attempts, inFlight, newRequestId });
-  const lent = lend(options.logger, { inFlight, isOurHost });
+  const lent = lend(options.logger, names, { inFlight, isOurHost });
   const faces = (options.faces ?? []).map((make) => make(lent));
   const faceOf = (request: IncomingMessage) => faces.find((face) => face.takes(request));
   const app: FastifyInstance = Fastify({
@@ -175,9 +175,14 @@ function addRoutes(app: FastifyInstance, face: Face): void {
   void app.register(async (scope) => face.addRoutes(scope));
 }
 
-function lend(logger: Logger, { inFlight, isOurHost }: Pick<Guard, 'inFlight' | 'isOurHost'>): Lent {
+function lend(
+  logger: Logger,
+  names: PreviewNames,
+  { inFlight, isOurHost }: Pick<Guard, 'inFlight' | 'isOurHost'>,
+): Lent {
   return {
     logger,
+    names,
     checkHost: ({ headers: { host } }) => {
       if (!isOurHost(host)) throw new ProtocolError('host_refused', refusalOf(host));
     },

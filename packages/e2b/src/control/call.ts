@@ -8,6 +8,8 @@ export interface Platform {
   readonly useCases: UseCases;
   /** The token that reaches into a sandbox, for the caller. */
   tokenFor(caller: Caller, sandboxId: SandboxId): Promise<string>;
+  /** What names of hosts end in that lead into sandboxes by TLS; undefined: there are none. */
+  readonly domain: string | undefined;
   /** Told of a sandbox that has just been paused or deleted: nothing in it answers any more. */
   left(sandboxId: SandboxId): void;
 }

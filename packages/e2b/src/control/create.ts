@@ -59,7 +59,7 @@ export async function createSandbox(call: E2bCall, version: Version): Promise<E2
     makeFrom(call, body.templateID, { ...asked, network: chosen }),
   );
   const token = await call.platform.tokenFor(call.caller, sandbox.id);
-  return { status: 201, body: viewRunning(sandbox, token) };
+  return { status: 201, body: viewRunning(sandbox, token, call.platform.domain) };
 }
 
 function refuseOthers(body: CreateBody): void {

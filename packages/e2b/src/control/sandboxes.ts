@@ -65,7 +65,10 @@ function filterOf({ metadata, startedAfter, template }: ListQuery): (sandbox: Sa
 }
 
 export function getSandbox(call: E2bCall): Promise<E2bAnswer> {
-  return onSandbox(call, async (id) => ({ status: 200, body: viewDetail((await find(call, id)).sandbox) }));
+  return onSandbox(call, async (id) => ({
+    status: 200,
+    body: viewDetail((await find(call, id)).sandbox, call.platform.domain),
+  }));
 }
 
 export function killSandbox(call: E2bCall): Promise<E2bAnswer> {
@@ -212,7 +215,7 @@ function endAt({ platform, caller }: E2bCall, { id, expiry, runs }: Sandbox, at:
 
 async function running(call: E2bCall, sandbox: Sandbox, status: number): Promise<E2bAnswer> {
   const token = await call.platform.tokenFor(call.caller, sandbox.id);
-  return { status, body: viewRunning(sandbox, token) };
+  return { status, body: viewRunning(sandbox, token, call.platform.domain) };
 }
 
 const forkBody = z.strictObject({ timeout: z.number().int().optional(), count: z.number().int().optional() });

@@ -40,7 +40,7 @@ export function startedAtOf({ startedAt, createdAt }: Sandbox): string {
 }
 
 /** The answer of what makes a sandbox run. */
-export function viewRunning(sandbox: Sandbox, token: string) {
+export function viewRunning(sandbox: Sandbox, token: string, domain: string | undefined) {
   return {
     templateID: sandbox.template,
     alias: sandbox.template,
@@ -49,7 +49,7 @@ export function viewRunning(sandbox: Sandbox, token: string) {
     envdVersion: ENVD_VERSION,
     envdAccessToken: token,
     trafficAccessToken: sandbox.publicPorts ? null : trafficTokenOf(token),
-    domain: null,
+    domain: domain ?? null,
   };
 }
 
@@ -72,13 +72,13 @@ export function viewListed(sandbox: Sandbox) {
   };
 }
 
-export function viewDetail(sandbox: Sandbox) {
+export function viewDetail(sandbox: Sandbox, domain: string | undefined) {
   const { runs, expiry, network, publicPorts } = sandbox;
   const { allowInternetAccess, ...shown } = shownNetwork(network as NetworkPolicy);
   return {
     ...viewListed(sandbox),
     allowInternetAccess,
-    domain: null,
+    domain: domain ?? null,
     network: { ...shown, allowPublicTraffic: publicPorts },
     lifecycle: {
       autoResume: runs.wakeOnUse,

@@ -1,5 +1,5 @@
 /**
- * The door into sandboxes: each request that names one in a header. It is judged here, before anything in the sandbox hears of it:
+ * The door into sandboxes: each request that names one, by the host that it is for, or in a header. It is judged here, before anything in the sandbox hears of it:
  * whether the sandbox is there, whether it may be woken, and whether the request has shown what reaching into it takes.
  *
  * - port 49983: what runs commands and keeps files, for who has the token of the sandbox. It is no server in the guest.
@@ -34,6 +34,8 @@ import { fromE2bId } from '../sandbox-ids.ts';
 import { checkSignature, isSame, trafficTokenOf } from '../tokens.ts';
 import { noPort, notFound } from './answers.ts';
 
+/** `3000-sbx0123456789abcdef`; ours have another dash. */
+const LABEL = /^([1-9][0-9]{0,4})-(sbx[0-9a-z]{16})$/;
 const ID_HEADER = 'e2b-sandbox-id';
 const PORT_HEADER = 'e2b-sandbox-port';
 const TOKEN_HEADER = 'x-access-token';
@@ -51,6 +53,8 @@ const UNAUTHORISED = 'unauthorized access, please provide a valid access token o
 export interface Reach {
   readonly status: SandboxStatus;
   readonly asleep: boolean;
+  /** Whether a use of it begins a run when it is paused. */
+  readonly wakeOnUse: boolean;
   readonly template: string;
   readonly env: Readonly<Record<string, string>>;
   readonly publicPorts: boolean;
@@ -65,7 +69,16 @@ export interface DoorPlatform {
   reach(id: SandboxId): Promise<Reach | null>;
 }
 
+/** What a request names: a port of a sandbox. */
+interface Named {
+  readonly by: 'host' | 'header';
+  /** As it is given, which need not be an id. */
+  readonly given: string;
+  readonly port: string;
+}
+
 interface Visit {
+  readonly named: Named;
   readonly request: IncomingMessage;
   readonly requestId: string;
   readonly signal: AbortSignal;
@@ -73,7 +86,6 @@ interface Visit {
 
 interface Found {
   readonly id: SandboxId;
-  readonly given: string;
   readonly port: number;
   readonly reach: Reach;
 }
@@ -90,8 +102,16 @@ export class Door {
     this.#envd = createEnvd({ useCases: platform.useCases, logger: lent.logger });
   }
 
-  takes({ headers }: IncomingMessage): boolean {
-    return headers[ID_HEADER] !== undefined;
+  takes(request: IncomingMessage): boolean {
+    return this.#namedIn(request) !== undefined;
+  }
+
+  /** A name of a host says it by itself; any other has to be one of ours, and a header says it. */
+  #namedIn({ headers }: IncomingMessage): Named | undefined {
+    const [, port, given] = LABEL.exec(this.#lent.names.labelIn(headers.host) ?? '') ?? [];
+    if (port !== undefined && given !== undefined) return { by: 'host', given, port };
+    if (headers[ID_HEADER] === undefined) return undefined;
+    return { by: 'header', given: String(headers[ID_HEADER]).slice(0, 100), port: String(headers[PORT_HEADER] ?? '') };
   }
 
   /** It was paused or deleted, and whoever asks is told so by now. */
@@ -127,40 +147,40 @@ export class Door {
   }
 
   async #answering(visit: Visit, response: ServerResponse, answer: (found: Found) => Promise<void>): Promise<void> {
-    const { request, requestId } = visit;
-    const given = String(request.headers[ID_HEADER]).slice(0, 100);
+    const { request, requestId, named } = visit;
     try {
-      this.#lent.checkHost(request);
-      await answer(await this.#find(given, request));
+      if (named.by === 'header') this.#lent.checkHost(request);
+      await answer(await this.#find(named));
     } catch (thrown) {
       if (response.headersSent || response.destroyed || response.socket === null) {
         request.socket.destroy();
         return;
       }
-      const known = thrown instanceof AppError ? knownAnswer(thrown, given, request) : undefined;
+      const known = thrown instanceof AppError ? knownAnswer(thrown, named) : undefined;
       const body = known ?? errorBodyOf(thrown, (cause) => this.#lent.explain(cause, requestId));
       response.setHeader('x-request-id', requestId);
       send(response, body.code, body);
     }
   }
 
-  async #find(given: string, { headers }: IncomingMessage): Promise<Found> {
-    const port = String(headers[PORT_HEADER] ?? '');
+  async #find({ given, port }: Named): Promise<Found> {
     if (!PORT.test(port) || Number(port) > MAX_PORT) throw new E2bError(400, 'E2b-Sandbox-Port must be a port');
     const id = fromE2bId(given);
     const reach = id === undefined ? null : await this.#platform.reach(id);
     if (id === undefined || reach === null || reach.asleep || isAway(reach.status)) {
       throw new AppError('not_found', 'The sandbox was not found');
     }
-    return { id, given, port: Number(port), reach };
+    return { id, port: Number(port), reach };
   }
 
-  async #toEnvd(found: Found, { request, requestId, signal }: Visit, response: ServerResponse): Promise<void> {
-    const { id, given, reach } = found;
+  async #toEnvd(found: Found, visit: Visit, response: ServerResponse): Promise<void> {
+    const { id, reach } = found;
+    const { request, requestId, signal, named } = visit;
     const [path = '', search = ''] = (request.url ?? '').split('?', 2);
+    const isPaused = reach.status === 'paused' || reach.status === 'pausing';
     if (path === '/health' && request.method === 'GET') {
       // Asking how it is wakes nothing.
-      if (reach.status === 'paused' || reach.status === 'pausing') throw new AppError('not_found', 'It is paused.');
+      if (isPaused) throw new AppError('not_found', 'It is paused.');
       response.writeHead(204).end();
       return;
     }
@@ -168,10 +188,13 @@ export class Door {
     const identity = await reach.identity();
     if (identity === null) throw new E2bError(401, UNAUTHORISED);
     const { template, env } = reach;
+    const caller = { ...identity, requestId, signal };
+    // Their clients expect it of each request, also of one that only looks, as a list of processes.
+    if (isPaused && reach.wakeOnUse && path !== '/metrics') await this.#platform.useCases.resumeSandbox(caller, { id });
     const target: EnvdTarget = {
-      caller: { ...identity, requestId, signal },
+      caller,
       sandboxId: id,
-      e2bSandboxId: given,
+      e2bSandboxId: named.given,
       template,
       defaultUser: DEFAULT_USER,
       env,
@@ -204,15 +227,17 @@ export class Door {
     throw new E2bError(401, SIGNATURE_TEXTS[signed]);
   }
 
-  async #forwarded({ id, port, reach }: Found, { request, requestId, signal }: Visit): Promise<Forwarded> {
+  async #forwarded({ id, port, reach }: Found, visit: Visit): Promise<Forwarded> {
+    const { request, requestId, signal, named } = visit;
     const url = request.url ?? '/';
     if (!url.startsWith('/')) throw new AppError('bad_request', 'The target of the request is no path.');
     const connect = await this.#connector({ id, port, reach }, request, { requestId, signal });
-    const encrypted = isEncrypted(request);
+    const encrypted = isEncrypted(request) || this.#lent.names.isEncrypted(request.headers.host);
+    const form = named.by === 'host' ? 'host' : 'path';
     const clientAddress = request.socket.remoteAddress ?? '';
     return {
       request: without(request, OURS),
-      way: { form: 'path', port, encrypted, clientAddress },
+      way: { form, port, encrypted, clientAddress },
       target: url,
       connect,
     };
@@ -238,12 +263,14 @@ export class Door {
   }
 
   #visit(request: IncomingMessage, signal: AbortSignal): Visit {
-    return { request, requestId: this.#lent.newRequestId(), signal };
+    const named = this.#namedIn(request);
+    if (named === undefined) throw new Error('it was taken since it names a sandbox');
+    return { named, request, requestId: this.#lent.newRequestId(), signal };
   }
 
-  #logEnd({ requestId, request }: Visit, response: ServerResponse, connection: Writable): void {
+  #logEnd({ requestId, named }: Visit, response: ServerResponse, connection: Writable): void {
     const from = performance.now();
-    const route = request.headers[PORT_HEADER] === String(ENVD_PORT) ? 'e2b envd' : 'e2b port';
+    const route = named.port === String(ENVD_PORT) ? 'e2b envd' : 'e2b port';
     connection.once('close', () => {
       const { statusCode: status } = response;
       const { writableFinished: complete } = connection;
@@ -265,12 +292,12 @@ function isAway(status: SandboxStatus): boolean {
 }
 
 /** In their words: the SDKs take a 502 for a sandbox that does not run, so nothing else may be one. */
-function knownAnswer(thrown: AppError, given: string, { headers }: IncomingMessage) {
+function knownAnswer(thrown: AppError, { given, port }: Named) {
   const { code, facts } = thrown;
   if (code === 'not_found' || code === 'vm_lost' || (code === 'wrong_state' && facts['asleep'] === true)) {
     return notFound(given);
   }
-  if (code === 'port_refused') return noPort(given, Number(headers[PORT_HEADER]));
+  if (code === 'port_refused') return noPort(given, Number(port));
   return undefined;
 }
 

@@ -24,11 +24,20 @@ export class PreviewNames {
 
   /** What a Host header means; undefined: no preview. */
   previewIn(host: string | undefined): Preview | undefined {
-    const { label, domain } = partsOf(host);
-    if (domain !== LOCAL && (domain === undefined || domain !== this.#base?.hostname)) return undefined;
-    const [, port, letters] = LABEL.exec(label) ?? [];
+    const [, port, letters] = LABEL.exec(this.labelIn(host) ?? '') ?? [];
     const sandboxId = parseId('sandbox', `sbx_${letters}`);
     return sandboxId === undefined || Number(port) > MAX_PORT ? undefined : { sandboxId, port: Number(port) };
+  }
+
+  /** The first part of a name that is below one of ours; undefined: it is not. */
+  labelIn(host: string | undefined): string | undefined {
+    const { label, domain } = partsOf(host);
+    return domain === LOCAL || (domain !== undefined && domain === this.#base?.hostname) ? label : undefined;
+  }
+
+  /** What names end in that are reached by TLS, with its port; undefined: there are none. */
+  get encryptedBase(): string | undefined {
+    return this.#base?.protocol === 'https:' ? this.#base.host : undefined;
   }
 
   /** Whether browsers reach that name by TLS, which may end at a proxy in front of this server. */
