@@ -14,14 +14,14 @@ use crate::reaper::{Ended, Reaper};
 
 use super::channel::Channel;
 use super::output::{discard, pump};
-use super::spawn::{self, Step};
+use super::spawn::{self, Child, Step};
 use super::table::{Process, Table};
 
 /// The agent's ends of a child that has just been cloned.
 pub struct Channels {
     pub stdout: Channel,
     pub stderr: Option<Channel>,
-    pub report: std::os::fd::OwnedFd,
+    pub child: Child,
 }
 
 pub struct Life {
@@ -46,8 +46,8 @@ impl Life {
     /// Returns when no process of the tree is left; false if the command never ran.
     async fn live(&self, channels: Channels, answer: oneshot::Sender<Result<(), Status>>) -> bool {
         let process = &*self.process;
-        let Channels { stdout, stderr, report } = channels;
-        if let Err(status) = outcome(report).await {
+        let Channels { stdout, stderr, child } = channels;
+        if let Err(status) = outcome(child).await {
             // Told only after the traces are gone, so that the id can be used again at once.
             if process.leader_is_alive() {
                 // Not collected yet, so the pid is still the child's.
@@ -120,8 +120,8 @@ async fn time_limit(limit: Option<Duration>) {
     }
 }
 
-async fn outcome(report: std::os::fd::OwnedFd) -> Result<(), Status> {
-    match spawn::exec_failure(report).await {
+async fn outcome(child: Child) -> Result<(), Status> {
+    match spawn::exec_failure(child).await {
         Ok(None) => Ok(()),
         Ok(Some((step, errno))) => Err(failure(step, errno)),
         Err(e) => Err(errno::status(&e, "exec")),

@@ -11,6 +11,7 @@
 
 mod attach;
 mod channel;
+mod child;
 mod command;
 mod input;
 mod life;

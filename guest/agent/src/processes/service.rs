@@ -85,8 +85,9 @@ impl processes_server::Processes for Processes {
             Some(cgroups) => Some(cgroups.create_process(&request.process_id).map_err(|e| status(&e, "cgroup"))?),
             None => None,
         };
+        let cwd = command.cwd.as_bytes().to_vec();
         // Nothing is awaited from here to `follow`: the reaper runs on this thread and must find the child adopted.
-        let spawned = spawn(&command, cgroup.as_ref().map(|cgroup| cgroup.directory()), &self.anchors);
+        let spawned = spawn(command, cgroup.as_ref().map(|cgroup| cgroup.directory()), &self.anchors);
         let spawned = spawned.map_err(|e| {
             if let Some(cgroup) = &cgroup {
                 cgroup.remove();
@@ -98,7 +99,7 @@ impl processes_server::Processes for Processes {
             id: request.process_id,
             pid: spawned.pid,
             argv: shorten(&request.argv),
-            cwd: command.cwd.into_bytes(),
+            cwd,
             is_terminal: spawned.is_terminal(),
             started_ns: clock_ns(libc::CLOCK_REALTIME),
             cgroup: Mutex::new(cgroup.map(Arc::new)),
@@ -113,7 +114,7 @@ impl processes_server::Processes for Processes {
         let readers = attach(&process, 0, 0)?;
         let timeout = Some(request.timeout_ms).filter(|limit| *limit > 0).map(Duration::from_millis);
         let life = Life { process: process.clone(), table: self.table.clone(), reaper: self.reaper.clone(), timeout };
-        let channels = Channels { stdout: spawned.stdout, stderr: spawned.stderr, report: spawned.report };
+        let channels = Channels { stdout: spawned.stdout, stderr: spawned.stderr, child: spawned.child };
         life.follow(channels).await.map_err(|_| Status::internal("the process was lost"))??;
         Ok(Response::new(ReceiverStream::new(stream(process, readers))))
     }
