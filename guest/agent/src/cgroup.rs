@@ -106,10 +106,10 @@ impl Cgroups {
         let deadline = Instant::now() + limit;
         // Guest root may have moved the agent among its processes, and who is frozen thaws nobody. To move takes the kernel
         // some 10 ms, and user processes stand still meanwhile; so only what is not where it belongs is moved.
-        if let Some(agent) = &self.agent
-            && !is_alone_in(agent.as_fd())?
-        {
-            write(agent.as_fd(), "cgroup.procs", b"0")?;
+        if let Some(agent) = &self.agent {
+            if !is_alone_in(agent.as_fd())? {
+                write(agent.as_fd(), "cgroup.procs", b"0")?;
+            }
         }
         self.freeze.write_all_at(b"1", 0)?;
         while !self.events.read()?.frozen {

@@ -153,7 +153,7 @@ impl Removal<'_> {
 
     fn count(&mut self) -> Result<(), Stop> {
         self.removed += 1;
-        let told = !self.removed.is_multiple_of(ENTRIES_PER_REPLY)
+        let told = self.removed % ENTRIES_PER_REPLY != 0
             || self.replies.blocking_send(Ok(RemoveReply { removed: self.removed, done: false })).is_ok();
         if told { Ok(()) } else { Err(Stop::Left) }
     }

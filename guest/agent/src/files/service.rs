@@ -1,6 +1,7 @@
 //! The Files service: connects streams of the contract with the thread that does the work.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -199,7 +200,7 @@ impl files_server::Files for Files {
     async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let WatchRequest { path, user, recursive } = request.into_inner();
         let (user, path) = target(&user, &path)?;
-        let (left, wanted) = std::io::pipe().map_err(|e| crate::errno::status(&e, "pipe"))?;
+        let (left, wanted) = UnixStream::pair().map_err(|e| crate::errno::status(&e, "socketpair"))?;
         let left = OwnedFd::from(left);
         let work = move |_: &User, replies: &_| watch(&path, recursive, replies, &left);
         let replies = self.watchers.stream(&user, watch::QUEUED_REPLIES, work).await?;
@@ -207,7 +208,7 @@ impl files_server::Files for Files {
     }
 }
 
-/// The replies of a watch. Once they are dropped, the pipe hangs up and so wakes the thread, which sleeps in the kernel.
+/// The replies of a watch. Once they are dropped, the other end hangs up and so wakes the thread, which sleeps in the kernel.
 pub struct Watching {
     replies: ReceiverStream<Result<WatchReply, Status>>,
     _wanted: OwnedFd,
