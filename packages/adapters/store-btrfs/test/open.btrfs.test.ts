@@ -2,12 +2,13 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { open, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { AppError } from '@space/core';
 import { confined } from '@space/guest-image';
 import { bootLife, readLife, takePoint, writeLife } from '@space/testkit/vault-suite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { FOLDERS, VAULT_FILE, VAULT_FORMAT } from '../src/layout.ts';
 import { openVault } from '../src/open-vault.ts';
 import { endHolders, startHolder } from './child.ts';
 import {
@@ -40,6 +41,11 @@ async function failureOf(call: Promise<unknown>): Promise<AppError> {
     () => expect.unreachable('the call succeeded'),
     (thrown: AppError) => thrown,
   );
+}
+
+/** Of the trees of a file system that is mounted. */
+async function nodeBytesOf(uuid: string): Promise<number> {
+  return Number(await readFile(`/sys/fs/btrfs/${uuid}/nodesize`, 'utf8'));
 }
 
 describe('opening', () => {
@@ -174,6 +180,26 @@ describe('a device as backing', () => {
     const second = await openVault(options);
     expect(await second.lives()).toEqual([lifeId]);
     await second.close();
+  });
+
+  it('is opened as it is when it was made with nodes of another size, while a new one has small ones', async () => {
+    const id = '11111111-2222-4333-8444-555555555555';
+    const content = join(options.folder, 'old');
+    for (const part of FOLDERS) await mkdir(join(content, part), { recursive: true });
+    await writeFile(join(content, VAULT_FILE), JSON.stringify({ format: VAULT_FORMAT, id, name: options.name }));
+    const made = ['--nodesize', '16384', '--uuid', id, '--label', `space:${options.name}`, '--rootdir', content];
+    execFileSync('mkfs.btrfs', ['-q', ...made, device], { stdio: 'ignore' });
+    const old = await openVault(options);
+    await old.readPoint(await takePoint(old, await bootLife(old)));
+    expect(await nodeBytesOf(id)).toBe(16_384);
+    await old.close();
+
+    const other = await makeFolder();
+    const fresh = await openVault(other);
+    const vaultFile = await readFile(join(other.folder, 'mnt', VAULT_FILE), 'utf8');
+    expect(await nodeBytesOf(JSON.parse(vaultFile).id)).toBe(4096);
+    await fresh.close();
+    await takeDown(other.folder);
   });
 
   it.each([

@@ -120,7 +120,8 @@ fn write_note(note: &Path, uuid: &str, device: &Path) -> Result<()> {
     note.parent().map_or(Ok(()), sync)
 }
 
-/// The features are named, so that every version of the tool makes the same file system.
+/// The features are named, so that every version of the tool makes the same file system. Small nodes: the first write into a node
+/// that a point shares notes a reference for everything else in it (ADR 46).
 fn make_file_system(vault: &VaultConfig, folder: &Path, target: &Path, uuid: &str, overwrite: bool) -> Result<()> {
     let content = folder.join("content");
     let remove = || match fs::remove_dir_all(&content) {
@@ -140,7 +141,7 @@ fn make_file_system(vault: &VaultConfig, folder: &Path, target: &Path, uuid: &st
     let mut command = tool("mkfs.btrfs");
     command.args(["--quiet", "--uuid", uuid, "--label", &label_of(vault)]).arg("--rootdir").arg(&content);
     command.args(["--data", "single", "--metadata", "dup", "--csum", "crc32c"]);
-    command.args(["--nodesize", "16384", "--sectorsize", "4096"]);
+    command.args(["--nodesize", "4096", "--sectorsize", "4096"]);
     command.args(["-O", "extref,skinny-metadata,no-holes", "-R", "free-space-tree"]);
     if overwrite {
         command.arg("--force");
