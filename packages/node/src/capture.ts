@@ -10,8 +10,9 @@
  * What takes long (writing dirty pages out, and what the file system notes about them) happens outside the window; the seal makes the
  * point, whole and durable, in one transaction. The user's processes
  * are frozen inside it, so that in every copy nothing of the user's runs before the copy knows who it is. Where the VM does
- * not go on afterwards, nobody feels how long it stands still: then the flush comes last, beside the device state. A guest that runs
- * waits for each page that is just being written out before it may write to it, and so does its freeze.
+ * not go on afterwards, nobody feels how long it stands still: then the flush comes last, beside the device state and what the seal
+ * lays down before the point. A guest that runs waits for each page that is just being written out before it may write to it, and so
+ * does its freeze.
  */
 
 import { createHash } from 'node:crypto';
@@ -75,7 +76,7 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
   const flushed = ending ? null : await flush(life, plan);
   const guest = await life.guest();
   const frozenAt = clock.monotonicMs();
-  let changed: Changed | null;
+  let changed: Changed | null = flushed;
   let stoppedAt: number;
   let takenAt: string;
   try {
@@ -88,11 +89,13 @@ export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPo
     // Until it is waited for, the checkpoint may fail first.
     flushing?.catch(() => undefined);
     const deviceState = await phase('device state', () => life.vm.checkpoint());
-    changed = flushing === null ? flushed : await flushing;
-    checkBudget(plan, clock.monotonicMs() - frozenAt);
-    plan.check();
+    const ready = async () => {
+      if (flushing !== null) changed = await flushing;
+      checkBudget(plan, clock.monotonicMs() - frozenAt);
+      plan.check();
+    };
     const manifest = manifestOf(plan, life, { deviceState, takenAt });
-    const seal = () => life.vault.seal(life.lifeId, manifest, deviceState);
+    const seal = () => life.vault.seal(life.lifeId, manifest, deviceState, ready);
     await phase('seal', () => (ending ? spares.withSpace(life.vault, seal) : seal()));
   } catch (error) {
     throw await failureOf(life, plan, frozenAt, error);

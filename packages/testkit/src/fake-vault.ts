@@ -175,12 +175,18 @@ export class FakeVault implements Vault {
     await this.faults.at('vault.requireRoom');
   }
 
-  async seal(lifeId: LifeId, manifest: PointManifest, deviceState: Uint8Array): Promise<void> {
+  async seal(
+    lifeId: LifeId,
+    manifest: PointManifest,
+    deviceState: Uint8Array,
+    ready?: () => Promise<unknown>,
+  ): Promise<void> {
     await this.faults.at('vault.seal');
     const { snapshotId } = manifest;
     if (manifest.deviceState?.sha256 !== createHash('sha256').update(deviceState).digest('hex')) {
       throw new AppError('snapshot_failed', 'The manifest is not that of such a point.');
     }
+    await ready?.();
     if (this.storage.has(this.#path('points', snapshotId))) throw new Error(`there is a point ${snapshotId} already`);
     this.storage.copy(this.#path('lives', lifeId), this.#path('staging', snapshotId));
     this.#staged.set(snapshotId, lifeId);

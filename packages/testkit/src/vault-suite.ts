@@ -7,7 +7,7 @@ import { mkdtemp, open, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
-  type AppError,
+  AppError,
   kindOf,
   type LifeId,
   newId,
@@ -371,6 +371,21 @@ function pointCases(vaultOf: () => Vault): void {
     await vault.seal(lifeId, manifestFor(snapshotId), DEVICE_STATE);
     await expect(vault.seal(lifeId, manifestFor(snapshotId, other), other)).rejects.toThrow();
     expect(Buffer.from((await vault.readPoint(snapshotId)).deviceState ?? [])).toEqual(DEVICE_STATE);
+  });
+
+  it('holds what was written until all was ready for the seal, and makes no point when that fails', async () => {
+    const vault = vaultOf();
+    const lifeId = await bootLife(vault);
+    await writeLife(vault, lifeId, 'memory', 'early');
+    const snapshotId = newSnapshot();
+    const never = vault.seal(lifeId, manifestFor(snapshotId), DEVICE_STATE, async () => {
+      throw new AppError('superseded', 'A later order took over.');
+    });
+    expect(await codeOf(never)).toBe('superseded');
+    expect(await vault.points()).toEqual([]);
+    const writeLate = () => writeLife(vault, lifeId, 'memory', 'late!');
+    await vault.seal(lifeId, manifestFor(snapshotId), DEVICE_STATE, writeLate);
+    expect(await readLife(vault, await fork(vault, snapshotId), 'memory', 5)).toBe('late!');
   });
 
   it('lists no point that is only staged, and drops it when abandoned', async () => {

@@ -2,6 +2,7 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { extentsOf } from './extents.ts';
+import { beginWriteOut } from './kernel.ts';
 
 /** Writes a new file or overwrites one that nobody relies on yet, and waits until its bytes are on the disk. */
 export async function writeSynced(path: string, content: Uint8Array | string): Promise<void> {
@@ -18,6 +19,13 @@ export async function writeSettled(path: string, content: Uint8Array | string): 
   await using file = await open(path, 'w', 0o600);
   await file.writeFile(content);
   await extentsOf(file.fd, path).next();
+}
+
+/** The same of a file that the next snapshot of its subvolume waits for: it is on its way to the disk. */
+export async function writeBegun(path: string, content: Uint8Array | string): Promise<void> {
+  await using file = await open(path, 'w', 0o600);
+  await file.writeFile(content);
+  await beginWriteOut(file.fd, path);
 }
 
 export async function syncFolder(path: string): Promise<void> {

@@ -65,12 +65,18 @@ export function ioctl(fd: number, name: string, request: number, argument: Uint8
   return callAsync(ioctlFunction, name, subject, [fd, request, argument]);
 }
 
+const WRITE = 2;
 /** Wait for what is being written, write what is dirty, wait for that. */
-const WAIT_WRITE_WAIT = 1 | 2 | 4;
+const WAIT_WRITE_WAIT = 1 | WRITE | 4;
 
 /** Writes out the file's dirty pages. Durable they are only with the next commit of the file system. */
 export function writeOut(fd: number, path: string): Promise<void> {
   return callAsync(syncRangeFunction, 'sync_file_range', path, [fd, 0, 0, WAIT_WRITE_WAIT]);
+}
+
+/** Has the file's dirty pages written out, and does not wait for it. */
+export function beginWriteOut(fd: number, path: string): Promise<void> {
+  return callAsync(syncRangeFunction, 'sync_file_range', path, [fd, 0, 0, WRITE]);
 }
 
 const KEEP_SIZE_AND_PUNCH = 1 | 2;

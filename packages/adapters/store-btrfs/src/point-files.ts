@@ -5,10 +5,10 @@
  * block is an I/O error when it is read.
  */
 import { createHash } from 'node:crypto';
-import { readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, kindOf, type PointManifest, parseManifest, type ReadPoint } from '@space/core';
-import { writeSynced } from './durable.ts';
+import { writeBegun, writeSynced } from './durable.ts';
 import { errnoOf } from './failures.ts';
 import { DEVICE_STATE, DISK, MANIFEST, MEMORY } from './layout.ts';
 import type { ReadThrough } from './read-through.ts';
@@ -37,13 +37,12 @@ export async function writePointFiles(folder: string, point: ReadPoint, step: St
   await step('files_written');
 }
 
-/** Puts the files into the folder of a life whose snapshot is the point, and which sees to it that they are durable. */
+/** Puts the files into the folder of a life whose snapshot is the point, which waits until they are on the disk. */
 export async function layPointFiles(folder: string, point: ReadPoint & { readonly deviceState: Uint8Array }) {
   const text = await checkedText(folder, point);
-  const mode = 0o600;
   await Promise.all([
-    writeFile(join(folder, DEVICE_STATE), point.deviceState, { mode }),
-    writeFile(join(folder, MANIFEST), text, { mode }),
+    writeBegun(join(folder, DEVICE_STATE), point.deviceState),
+    writeBegun(join(folder, MANIFEST), text),
   ]);
 }
 

@@ -208,13 +208,19 @@ export class BtrfsVault implements Vault {
     return this.#run(doing, () => this.#reserve.require(doing, POINT_BYTES));
   }
 
-  seal(lifeId: LifeId, manifest: PointManifest, deviceState: Uint8Array): Promise<void> {
+  seal(
+    lifeId: LifeId,
+    manifest: PointManifest,
+    deviceState: Uint8Array,
+    ready?: () => Promise<unknown>,
+  ): Promise<void> {
     const { snapshotId } = manifest;
     const life = this.#layout.place('lives', lifeId);
     // The VM stands still: nothing here queues behind what waits for a disk.
     return this.#run(`sealing the snapshot ${snapshotId}`, async () => {
       await withBallast(this.#layout, async () => {
         await layPointFiles(life, { manifest, deviceState });
+        await ready?.();
         await this.#step('files_laid');
         await snapshotSubvolume(life, this.#layout.place('points', snapshotId), { sealed: true });
       });

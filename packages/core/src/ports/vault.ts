@@ -53,8 +53,9 @@ export interface Vault {
   /**
    * Makes the present disk and memory of a life a point, in one step: when it returns, the point is whole and durable. When it
    * throws there may be one all the same, which `deletePoint` removes. The VM must stand still, and may go on right after.
+   * `ready` is called when all is there but the point, which is made when it returns, and not when it throws.
    */
-  seal(lifeId: LifeId, manifest: PointManifest, deviceState: Uint8Array): Promise<void>;
+  seal(lifeId: LifeId, manifest: PointManifest, deviceState: Uint8Array, ready?: () => Promise<unknown>): Promise<void>;
   /**
    * Stages the life's present disk and memory as a point. For its memory to be kept the VM must stand still, and may go on right
    * after; its disk is of one instant also while it runs.
