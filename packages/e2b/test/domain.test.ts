@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { World } from '../../../tests/security/world.ts';
-import { e2bFace } from '../src/index.ts';
+import { startFragile } from './world.ts';
 
 const run = promisify(execFile);
 let folder: string;
@@ -27,21 +26,15 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-async function start(previews: string, tls: boolean): Promise<World> {
-  const world = new World();
-  const { control } = world;
-  const [cert, key] = await Promise.all(['cert.pem', 'key.pem'].map((name) => readFile(join(folder, name), 'utf8')));
-  if (cert === undefined || key === undefined) throw new Error('there is a certificate');
-  const face = e2bFace({
-    useCases: control,
-    tokenFor: (caller, id) => control.tokenFor(caller, id),
-    reach: (id) => control.reach(id),
-  });
-  return World.startAs(world, { faces: [face], previews, ...(tls ? { tls: { cert, key } } : {}) });
+async function tls() {
+  const [cert = '', key = ''] = await Promise.all(
+    ['cert.pem', 'key.pem'].map((name) => readFile(join(folder, name), 'utf8')),
+  );
+  return { cert, key };
 }
 
 it('the SDK finds commands, signed URLs and ports by names', async () => {
-  await using world = await start('http://sbx.test', true);
+  await using world = await startFragile({ previews: 'http://sbx.test', tls: await tls() });
   const { port } = new URL(world.url);
   const env = {
     PATH: process.env['PATH'] ?? '',
@@ -60,7 +53,7 @@ it('the SDK finds commands, signed URLs and ports by names', async () => {
 });
 
 it('a create says the names, where they are reached by TLS', async () => {
-  await using world = await start('https://sbx.test:8443', false);
+  await using world = await startFragile({ previews: 'https://sbx.test:8443' });
   const make = async () => {
     const headers = { 'x-api-key': world.operatorKey, 'content-type': 'application/json' };
     const body = JSON.stringify({ templateID: 'base' });

@@ -1,12 +1,27 @@
 /** The platform on fakes, and both of E2B's SDKs pointed at it in the way that users do: by URLs and a key. */
+import type { HttpServerOptions } from '@space/http';
 import { createTestPlatform, type TestPlatform } from '@space/testing';
 import * as current from 'e2b';
 import * as earlier from 'e2b-2-45';
+import { World as FragileWorld } from '../../../tests/security/world.ts';
+import { e2bFace } from '../src/index.ts';
 
 export const SDKS = [
   ['2.51.0', current],
   ['2.45.0', earlier as unknown as typeof current],
 ] as const;
+
+/** The same on what can be made to fail; to be disposed. */
+export function startFragile(more: Partial<HttpServerOptions> = {}): Promise<FragileWorld> {
+  const world = new FragileWorld();
+  const { control } = world;
+  const face = e2bFace({
+    useCases: control,
+    tokenFor: (caller, id) => control.tokenFor(caller, id),
+    reach: (id) => control.reach(id),
+  });
+  return FragileWorld.startAs(world, { faces: [face], ...more });
+}
 
 export class World implements AsyncDisposable {
   readonly platform: TestPlatform;

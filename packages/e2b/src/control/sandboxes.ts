@@ -1,9 +1,9 @@
 /** What is asked of sandboxes that are there. */
-import { type Sandbox, schemas } from '@space/contract';
+import { type Sandbox, schemas, toProblem } from '@space/contract';
 import type { SandboxId } from '@space/core';
 import { parsePart } from '@space/http/parts';
 import { z } from 'zod';
-import { E2bError, refused } from '../errors.ts';
+import { E2bError, errorBodyOf, refused } from '../errors.ts';
 import { toE2bId } from '../sandbox-ids.ts';
 import { checkTimeout, type E2bAnswer, type E2bCall, onSandbox, secondsFromNow } from './call.ts';
 import type { Version } from './create.ts';
@@ -234,9 +234,13 @@ export function forkSandbox(call: E2bCall, maxCount: number): Promise<E2bAnswer>
     const results = await platform.useCases.forkSandbox(caller, { id, count });
     const at = secondsFromNow(timeoutS);
     const shown = results.map(async (result) => {
-      if ('error' in result) return { error: { code: 503, message: result.error.message } };
-      const { body } = await running(call, await endAt(call, result.sandbox, at), 201);
-      return { sandbox: body };
+      try {
+        if ('error' in result) throw result.error;
+        const { body } = await running(call, await endAt(call, result.sandbox, at), 201);
+        return { sandbox: body };
+      } catch (thrown) {
+        return { error: errorBodyOf(thrown, (error) => toProblem(error, caller.requestId)) };
+      }
     });
     return { status: 201, body: await Promise.all(shown) };
   });
