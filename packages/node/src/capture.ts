@@ -164,10 +164,11 @@ async function flush(life: Life, plan: PointPlan & { readonly ending?: boolean }
   const startedAt = clock.monotonicMs();
   // Beside it, and told for information: that it cannot be measured stops no point.
   const measured = tracer.span({ name: 'count changes' }, () => life.vault.changed(life.lifeId)).catch(() => null);
-  await tracer.span({ name: 'flush' }, () => life.vault.flush(life.lifeId, { ending }));
-  // What was written meanwhile; after a short flush that is so little that it can be left to the capture.
+  await tracer.span({ name: 'flush' }, () => life.vault.flush(life.lifeId, { dataOnly: ending }));
+  // What was written meanwhile; after a short flush that is so little that it can be left to the capture. What is costly to note was
+  // noted by the flush before: most places that were shared with a point are the life's own by now.
   if (!ending && clock.monotonicMs() - startedAt > SHORT_FLUSH_MS) {
-    await tracer.span({ name: 'flush again' }, () => life.vault.flush(life.lifeId));
+    await tracer.span({ name: 'flush again' }, () => life.vault.flush(life.lifeId, { dataOnly: true }));
   }
   const changed = await measured;
   check();

@@ -180,11 +180,11 @@ export class BtrfsVault implements Vault {
     return this.#run('listing the lives', () => this.#list('lives', 'life'));
   }
 
-  flush(lifeId: LifeId, { ending = false } = {}): Promise<void> {
+  flush(lifeId: LifeId, { dataOnly = false } = {}): Promise<void> {
     return this.#run(`flushing the life ${lifeId}`, () =>
       SLOW_LANE.run(async () => {
         await writeOutFiles(this.lifeFiles(lifeId));
-        if (!ending) await commitTransaction(this.#layout.root);
+        if (!dataOnly) await commitTransaction(this.#layout.root);
       }),
     );
   }

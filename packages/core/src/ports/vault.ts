@@ -36,10 +36,10 @@ export interface Vault {
   changed(lifeId: LifeId): Promise<Changed>;
   lives(): Promise<readonly LifeId[]>;
   /**
-   * Writes dirty data and metadata out, so that a capture has little left to do. The VM may be running. `ending`: it does not
-   * go on after the capture, which may as well write the metadata itself.
+   * Writes dirty data and metadata out, so that a capture has little left to do. The VM may be running. `dataOnly`: the metadata is
+   * left to the capture, since there is little of it, or since nobody feels how long that takes.
    */
-  flush(lifeId: LifeId, how?: { readonly ending?: boolean }): Promise<void>;
+  flush(lifeId: LifeId, how?: { readonly dataOnly?: boolean }): Promise<void>;
   /** Idempotent. The VM must be proved dead. */
   deleteLife(lifeId: LifeId): Promise<void>;
   /**
