@@ -91,7 +91,13 @@ const KERNEL_ARGUMENTS = 'console=ttyS0 quiet panic=-1 reboot=triple';
  * host delivers late, and would then keep time by those, off by seconds. Retpolines and the like guard against speculation,
  * which an emulated CPU does not do.
  */
-const TCG_KERNEL_ARGUMENTS = 'mitigations=off no_timer_check tsc=reliable';
+const FIRST_TCG_KERNEL_ARGUMENTS = 'mitigations=off no_timer_check tsc=reliable';
+
+/**
+ * And of Debian's security modules those that do something here. The others wait for rules, which no sandbox has, and are asked
+ * all the same at each system call that names a file or starts a program (ADR 45).
+ */
+const TCG_KERNEL_ARGUMENTS = `${FIRST_TCG_KERNEL_ARGUMENTS} lsm=landlock,lockdown,yama,safesetid`;
 
 /** Under TCG on a busy host the calibration of the TSC fails and the boot hangs: the kernel is told the rate. */
 export function kernelCommandLine(accelerator: Accelerator, tscKhz: number): string {
@@ -101,20 +107,21 @@ export function kernelCommandLine(accelerator: Accelerator, tscKhz: number): str
 }
 
 /**
- * Processors of earlier releases, under TCG, of which points may still be there. One can become the present one between two
- * instructions: that one has all that they had, the kernel looks at the rest only when it boots, and none of it is in device state.
+ * Of earlier releases, under TCG, of which points may still be there. Such a machine can become the present one between two
+ * instructions: that one has all that it had, the kernel looks at the rest only when it boots, and none of it is in device state.
  */
-const EARLIER_TCG_CPUS = [FIRST_TCG_CPU];
+const EARLIER_TCG = [
+  { cpuModel: TCG_CPU, kernelArguments: FIRST_TCG_KERNEL_ARGUMENTS },
+  { cpuModel: FIRST_TCG_CPU, kernelArguments: FIRST_TCG_KERNEL_ARGUMENTS },
+];
 
 type Machinery = GuestBoot & { readonly vmm: VmmBuild; readonly accelerator: Accelerator };
 
 export function machineFacts(options: Machinery): MachineFacts {
-  const kernelArguments =
-    options.accelerator === 'tcg' ? `${KERNEL_ARGUMENTS} ${TCG_KERNEL_ARGUMENTS}` : KERNEL_ARGUMENTS;
   return {
     runtime: 'qemu',
     vmmBuild: options.vmm.digest,
-    machine: `${MACHINE} qboot virtio-mmio(serial-isa,blk,serial[control,traffic]) ${kernelArguments}`,
+    machine: machineOf(options.accelerator === 'tcg' ? TCG_KERNEL_ARGUMENTS : ''),
     cpuModel: options.accelerator === 'tcg' ? TCG_CPU : hostCpu(),
     accelerator: options.accelerator,
     kernelDigest: options.kernel.digest,
@@ -125,8 +132,15 @@ export function machineFacts(options: Machinery): MachineFacts {
 /** The machines whose device state this build takes, the one of new VMs first. */
 export function machinesOf(options: Machinery): MachineFacts[] {
   const present = machineFacts(options);
-  const earlier = options.accelerator === 'tcg' ? EARLIER_TCG_CPUS : [];
-  return [present, ...earlier.map((cpuModel) => ({ ...present, cpuModel }))];
+  const earlier = options.accelerator === 'tcg' ? EARLIER_TCG : [];
+  return [
+    present,
+    ...earlier.map(({ cpuModel, kernelArguments }) => ({ ...present, cpuModel, machine: machineOf(kernelArguments) })),
+  ];
+}
+
+function machineOf(kernelArguments: string): string {
+  return `${MACHINE} qboot virtio-mmio(serial-isa,blk,serial[control,traffic]) ${KERNEL_ARGUMENTS} ${kernelArguments}`.trimEnd();
 }
 
 /** Translated code is the VMM's own memory, which its limit counts: by default it could grow to a gigabyte. */
