@@ -104,9 +104,7 @@ impl Room {
             if let Err(errno) = self.prepare() {
                 return (Step::Prepare, errno);
             }
-            if self.switch_user
-                && let Err(errno) = self.become_user()
-            {
+            if let Err(errno) = self.become_user() {
                 return (Step::Credentials, errno);
             }
             if let Err(errno) = call(libc::SYS_chdir, [self.command.cwd.as_ptr() as usize, 0, 0, 0]) {
@@ -144,6 +142,9 @@ impl Room {
     }
 
     unsafe fn become_user(&self) -> Result<(), c_int> {
+        if !self.switch_user {
+            return Ok(());
+        }
         let user = &self.command.user;
         let (uid, gid) = (user.uid as usize, user.gid as usize);
         unsafe {
