@@ -5,12 +5,6 @@ import { type Kysely, type Selectable, sql } from 'kysely';
 import { translated } from './errors.ts';
 import type { Tables } from './schema.ts';
 
-/**
- * The transaction of this statement is on the disk with the next one that is waited for, hence before anything that the call begins is
- * journalled. After a power cut before that, nothing was begun, and the call is a new one.
- */
-const waitForNoDisk = sql<string>`set_config('synchronous_commit', 'off', true)`.as('durability');
-
 export class PostgresCalls implements CallRecords {
   readonly #db: Kysely<Tables>;
 
@@ -25,7 +19,7 @@ export class PostgresCalls implements CallRecords {
         const insert = this.#db.insertInto('calls').values({ ...rest, api_key_id, idempotency_key, request_id });
         const claimed = await insert
           .onConflict((conflict) => conflict.columns(['api_key_id', 'idempotency_key']).doNothing())
-          .returning(waitForNoDisk)
+          .returning('at')
           .executeTakeFirst();
         if (claimed !== undefined) return null;
         const present = await this.#find(call);

@@ -121,7 +121,7 @@ fn write_note(note: &Path, uuid: &str, device: &Path) -> Result<()> {
 }
 
 /// The features are named, so that every version of the tool makes the same file system. Small nodes: the first write into a node
-/// that a point shares notes a reference for everything else in it (ADR 46).
+/// that a point shares notes a reference for everything else in it (ADR 47).
 fn make_file_system(vault: &VaultConfig, folder: &Path, target: &Path, uuid: &str, overwrite: bool) -> Result<()> {
     let content = folder.join("content");
     let remove = || match fs::remove_dir_all(&content) {
