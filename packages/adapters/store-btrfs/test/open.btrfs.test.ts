@@ -3,7 +3,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { mkdir, open, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { AppError } from '@space/core';
 import { confined } from '@space/guest-image';
 import { bootLife, readLife, takePoint, writeLife } from '@space/testkit/vault-suite';
@@ -79,6 +79,16 @@ describe('opening', () => {
     const vault = await openVault(options);
     const { id } = JSON.parse(await readFile(join(options.folder, 'mnt', 'vault.json'), 'utf8'));
     expect((await readFile(`/sys/fs/btrfs/${id}/bdi/read_ahead_kb`, 'utf8')).trim()).toBe('32');
+    await vault.close();
+  });
+
+  it('has what is written to its loop device sorted and joined', async () => {
+    const vault = await openVault(options);
+    const [mount] = (await readFile('/proc/self/mounts', 'utf8'))
+      .split('\n')
+      .filter((one) => one.includes(options.folder));
+    const loop = basename(mount?.split(' ')[0] ?? '');
+    expect(await readFile(`/sys/block/${loop}/queue/scheduler`, 'utf8')).toContain('[mq-deadline]');
     await vault.close();
   });
 

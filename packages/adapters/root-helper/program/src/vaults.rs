@@ -58,6 +58,9 @@ pub fn open(vault: &VaultConfig, (uid, gid): (u32, u32)) -> Result<Opened> {
         (None, Some(device)) => device,
         (None, None) => loops::attach(&path)?,
     };
+    if is_loop {
+        loops::join_requests(&device);
+    }
     if mounted {
         mounts::mount(&device, &target)?;
     }
