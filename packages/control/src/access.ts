@@ -2,8 +2,9 @@
  * How a request reaches one sandbox without an API key: by the token of that sandbox, or by nothing where its ports are public.
  *
  * A token reaches into its sandbox alone, and acts for the key that asked for it last: with the roles that this key has now, in the
- * audit under its name, and no longer than it is good. It is made at first asking, stays the same for the life of the sandbox, goes
- * with it, and is not copied by a fork or taken along by a move.
+ * audit under its name, and no longer than it is good. It is made at first asking, stays the same while that key asks, and goes with
+ * the sandbox; another key is given another one, so that whose key was revoked is not let in by who asks next. A fork does not copy it,
+ * nor a move take it along.
  */
 import { timingSafeEqual } from 'node:crypto';
 import type { Caller } from '@space/contract';
@@ -52,7 +53,7 @@ export class Access {
     this.#portUses = portUses;
   }
 
-  /** The token of the sandbox, which acts for the caller's key from now on. Throws `forbidden` to who may not use it. */
+  /** The token of the sandbox, for the caller's key; one that another key had ends. Throws `forbidden` to who may not use it. */
   async tokenFor(caller: Pick<Caller, 'principal' | 'projectId'>, reference: string): Promise<string> {
     const { principal, projectId } = caller;
     const resource = { kind: 'project', organisationId: principal.organisationId, projectId } as const;
@@ -64,7 +65,7 @@ export class Access {
     return driver.exclusively(id, async () => {
       const seen = await this.#sandboxes.find(caller, id);
       if (seen.access?.keyId === principal.apiKeyId) return seen.access.token;
-      const token = seen.access?.token ?? newSecret(PREFIX, ports.chance);
+      const token = newSecret(PREFIX, ports.chance);
       const access: SandboxAccess = { token, keyId: principal.apiKeyId };
       await ports.records.updateSandbox(id, { access }, new Date(ports.clock.now()));
       return token;

@@ -17,18 +17,14 @@ export function isSame(given: string, expected: string): boolean {
 export type Signed = 'good' | 'missing' | 'wrong' | 'expired';
 
 /** Whether the query of a request for a file is signed with the token. */
-export function checkSignature(
-  method: string,
-  query: Readonly<Record<string, string>>,
-  token: string,
-  nowMs: number,
-): Signed {
-  const { path = '', username = '', signature, signature_expiration: expiration } = query;
-  if (signature === undefined) return 'missing';
+export function checkSignature(method: string, query: URLSearchParams, token: string, nowMs: number): Signed {
+  const [path, username] = [query.get('path') ?? '', query.get('username') ?? ''];
+  const [signature, expiration] = [query.get('signature'), query.get('signature_expiration')];
+  if (signature === null) return 'missing';
   const operation = method === 'GET' ? 'read' : 'write';
-  const signed = [path, operation, username, token, ...(expiration === undefined ? [] : [expiration])].join(':');
+  const signed = [path, operation, username, token, ...(expiration === null ? [] : [expiration])].join(':');
   const expected = `v1_${createHash('sha256').update(signed).digest('base64').replace(/=+$/, '')}`;
   if (!isSame(signature, expected)) return 'wrong';
-  if (expiration === undefined) return 'good';
+  if (expiration === null) return 'good';
   return /^[0-9]{1,12}$/.test(expiration) && Number(expiration) * 1000 >= nowMs ? 'good' : 'expired';
 }

@@ -49,17 +49,25 @@ const MISSING = { status: 502, body: { message: 'The sandbox was not found', cod
 
 describe('a port', () => {
   it('of a public sandbox is reached without anything, and hears nothing of what is ours', async () => {
-    const { sandboxID, trafficAccessToken } = await make();
+    const { sandboxID, envdAccessToken, trafficAccessToken } = await make();
     expect(trafficAccessToken).toBeNull();
-    let heard: string[] = [];
+    let heard: IncomingMessage['headers'] = {};
     const port = await serve((request, response) => {
-      heard = Object.keys(request.headers);
+      heard = request.headers;
       response.end(`hello ${request.url}`);
     });
-    const more = { 'x-access-token': 'a', 'e2b-traffic-access-token': 'b', 'x-api-key': 'c', 'x-mine': 'd' };
-    expect(await visit(sandboxID, port, '/a?b=c', more)).toMatchObject({ status: 200, text: 'hello /a?b=c' });
-    expect(heard).toContain('x-mine');
-    expect(heard.filter((name) => /^(e2b-|x-access|x-api)/.test(name))).toEqual([]);
+    const key = world.platform.connection.apiKey;
+    const ours = { 'x-access-token': envdAccessToken, 'e2b-traffic-access-token': 'b', 'x-api-key': key };
+    for (const authorization of [`Bearer ${envdAccessToken}`, `bearer ${key}`]) {
+      const more = { ...ours, authorization, 'x-mine': 'd' };
+      expect(await visit(sandboxID, port, '/a?b=c', more)).toMatchObject({ status: 200, text: 'hello /a?b=c' });
+      expect(heard['x-mine']).toBe('d');
+      expect(Object.keys(heard).filter((name) => /^(e2b-|x-access|x-api|authorization)/.test(name))).toEqual([]);
+    }
+    // The same headers may be those of what listens there.
+    const theirs = { 'x-api-key': 'theirs', 'x-access-token': 'too', authorization: 'Bearer of-theirs' };
+    await visit(sandboxID, port, '/', theirs);
+    expect(heard).toMatchObject(theirs);
   });
 
   it('of a public sandbox goes on as a WebSocket', async () => {
@@ -155,6 +163,68 @@ describe('what runs commands', () => {
     expect(await visit(sandboxID, ENVD, '/metrics', { 'x-access-token': envdAccessToken })).toMatchObject(MISSING);
   });
 
+  it('is asked how it is without being woken', async () => {
+    const { sandboxID, envdAccessToken } = await make({ autoPause: true, autoResume: { enabled: true } });
+    await world.call('POST', `/sandboxes/${sandboxID}/pause`, {});
+    for (const path of ['/health', '/metrics'])
+      expect(await visit(sandboxID, ENVD, path, { 'x-access-token': envdAccessToken })).toMatchObject(MISSING);
+    expect((await world.call('GET', `/sandboxes/${sandboxID}`)).body).toMatchObject({ state: 'paused' });
+  });
+
+  it('does what was signed, and nothing that can be added to it', async () => {
+    const { sandboxID, envdAccessToken } = await make();
+    const own = { 'x-access-token': envdAccessToken, 'content-type': 'application/octet-stream' };
+    const put = async (path: string, text: string) => {
+      const headers = { 'e2b-sandbox-id': sandboxID, 'e2b-sandbox-port': `${ENVD}`, ...own };
+      const response = await fetch(`${world.url}/files?path=${path}`, { method: 'POST', headers, body: text });
+      expect(response.status).toBe(200);
+    };
+    await put('/home/user/a.txt', 'signed');
+    await put('/root/a.txt', 'not signed');
+    const sign = (text: string) =>
+      encodeURIComponent(`v1_${createHash('sha256').update(text).digest('base64').replace(/=+$/, '')}`);
+    const signature = sign(`a.txt:read::${envdAccessToken}`);
+    const signed = `/files?path=a.txt&signature=${signature}`;
+    expect(await visit(sandboxID, ENVD, signed)).toMatchObject({ status: 200, text: 'signed' });
+    expect((await visit(sandboxID, ENVD, `${signed}&z=?&username=root`)).status).toBe(401);
+    expect((await visit(sandboxID, ENVD, `${signed}&path=/root/a.txt`)).text).toBe('signed');
+    // What a URL object would take away has to be sent as it is.
+    const hidden = `/files?path=a.txt#.bak&signature=${sign(`a.txt#.bak:read::${envdAccessToken}`)}`;
+    const headers = { 'e2b-sandbox-id': sandboxID, 'e2b-sandbox-port': `${ENVD}` };
+    const { hostname, port } = new URL(world.url);
+    const asked = request({ hostname, port, path: hidden, headers }).end();
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+    expect(answer.resume().statusCode).toBe(400);
+  });
+
+  it('is not begun for a time that is over', async () => {
+    const { sandboxID } = await make({ autoPause: true });
+    const path = `/sandboxes/${sandboxID}`;
+    await world.call('POST', `${path}/pause`, {});
+    for (const timeout of [-5, 0, Number.MIN_SAFE_INTEGER]) {
+      const body = { code: 400, message: 'Timeout must be greater than 0' };
+      expect(await world.call('POST', `/v2${path}/connect`, { timeout })).toMatchObject({ status: 400, body });
+    }
+    expect((await world.call('GET', path)).body).toMatchObject({ state: 'paused' });
+  });
+
+  it('tells who waits for it that a body is wanted', async () => {
+    const { sandboxID, envdAccessToken } = await make();
+    const { hostname, port } = new URL(world.url);
+    const own = {
+      'x-access-token': envdAccessToken,
+      'content-type': 'application/octet-stream',
+      expect: '100-continue',
+    };
+    const headers = { 'e2b-sandbox-id': sandboxID, 'e2b-sandbox-port': `${ENVD}`, 'content-length': 5, ...own };
+    const asked = request({ hostname, port, path: '/files?path=/home/user/e', method: 'POST', headers });
+    asked.flushHeaders();
+    await once(asked, 'continue');
+    asked.end('hello');
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+    expect(answer.resume().statusCode).toBe(200);
+  });
+
   it('takes a signature in place of the token for one file, until it expires', async () => {
     const { sandboxID, envdAccessToken } = await make();
     const sign = (text: string) => `v1_${createHash('sha256').update(text).digest('base64').replace(/=+$/, '')}`;
@@ -174,5 +244,15 @@ describe('what runs commands', () => {
     ] as const) {
       expect(await get(query)).toMatchObject({ status: 401, body: { code: 401, message } });
     }
+  });
+
+  // Last: the address that all of these come from is slowed down by it.
+  it('serves who has the token, however many others have tried at the same address', async () => {
+    const { sandboxID, envdAccessToken } = await make();
+    const statuses = new Set<number>();
+    for (let i = 0; i < 40; i++)
+      statuses.add((await visit(sandboxID, ENVD, '/envs', { 'x-access-token': `x${i}` })).status);
+    expect([...statuses]).toEqual([401, 429]);
+    expect((await visit(sandboxID, ENVD, '/envs', { 'x-access-token': envdAccessToken })).status).toBe(200);
   });
 });

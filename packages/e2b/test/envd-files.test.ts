@@ -1,7 +1,7 @@
 /** Files by the unmodified SDKs. */
 import * as newest from 'e2b';
 import * as earlier from 'e2b-2-45';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createEnvdWorld, type EnvdWorld } from './envd-world.ts';
 
 describe.each([
@@ -130,3 +130,26 @@ it('keep what is noted about them, until they are written again', async () => {
   await sandbox.files.write('noted2', 'y');
   expect((await sandbox.files.getInfo('noted2')).metadata).toBeUndefined();
 });
+
+it('a download has the length that was announced, or is broken off, whatever becomes of the file meanwhile', async () => {
+  await using own = await createEnvdWorld();
+  const path = '/home/user/log';
+  await own.control.writeFile(own.caller(), { id: own.sandboxId, path }, bytes('hello'));
+  const real = own.control.readFile;
+  const { status } = await real(own.caller(), { id: own.sandboxId, path });
+  const turnsOut = (...texts: string[]) =>
+    vi.spyOn(own.control, 'readFile').mockImplementation(async (caller, input) => {
+      return input.path === path ? { status, body: bytes(...texts) } : real(caller, input);
+    });
+  const plain = { headers: { 'accept-encoding': 'identity' } };
+  const get = () => fetch(`${own.baseUrl}/files?path=${path}`, plain);
+  turnsOut('hel', 'loHTTP/1.1 200 OK\r\n\r\n');
+  const grown = await get();
+  expect([grown.headers.get('content-length'), await grown.text()]).toEqual(['5', 'hello']);
+  turnsOut('he');
+  await expect(get().then((shrunk) => shrunk.text())).rejects.toThrow();
+});
+
+async function* bytes(...texts: string[]): AsyncGenerator<Uint8Array> {
+  for (const text of texts) yield Buffer.from(text);
+}

@@ -50,6 +50,12 @@ export function checkTimeout(seconds: number): number {
   throw new E2bError(400, `Timeout cannot be greater than ${MAX_TIMEOUT_H} hours`);
 }
 
+/** Of a run that begins. */
+export function checkRun(seconds: number): number {
+  if (seconds <= 0) throw new E2bError(400, 'Timeout must be greater than 0');
+  return checkTimeout(seconds);
+}
+
 /** ISO 8601, so many seconds from now. */
 export function secondsFromNow(seconds: number): string {
   return new Date(Date.now() + seconds * 1000).toISOString();

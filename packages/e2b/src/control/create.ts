@@ -4,7 +4,7 @@ import { AppError, parseId } from '@space/core';
 import { parsePart } from '@space/http/parts';
 import { z } from 'zod';
 import { E2bError, isCode, refused } from '../errors.ts';
-import { checkTimeout, type E2bAnswer, type E2bCall, secondsFromNow } from './call.ts';
+import { checkRun, type E2bAnswer, type E2bCall, secondsFromNow } from './call.ts';
 import { askedNetwork, networkField, withNetwork } from './network.ts';
 import { referenceIn } from './snapshot-ids.ts';
 import { viewRunning } from './views.ts';
@@ -37,8 +37,7 @@ type CreateBody = z.output<typeof createBody>;
 export async function createSandbox(call: E2bCall, version: Version): Promise<E2bAnswer> {
   const body = parsePart(createBody, call.body, 'body') as CreateBody;
   refuseOthers(body);
-  const timeoutS = checkTimeout(body.timeout ?? DEFAULT_TIMEOUT_S[version]);
-  if (timeoutS <= 0) throw new E2bError(400, 'Timeout must be greater than 0');
+  const timeoutS = checkRun(body.timeout ?? DEFAULT_TIMEOUT_S[version]);
   const { allowPublicTraffic = true, maskRequestHost: _, httpsPorts: __, ...egress } = body.network ?? {};
   const internet = body.allow_internet_access;
   const network = askedNetwork({ ...egress, ...(internet === undefined ? {} : { allow_internet_access: internet }) });

@@ -5,7 +5,7 @@ import { parsePart } from '@space/http/parts';
 import { z } from 'zod';
 import { E2bError, errorBodyOf, refused } from '../errors.ts';
 import { toE2bId } from '../sandbox-ids.ts';
-import { checkTimeout, type E2bAnswer, type E2bCall, onSandbox, secondsFromNow } from './call.ts';
+import { checkRun, checkTimeout, type E2bAnswer, type E2bCall, onSandbox, secondsFromNow } from './call.ts';
 import type { Version } from './create.ts';
 import { allSandboxes, type Order, pageOf, parseMetadata } from './listing.ts';
 import { type E2bState, startedAtOf, stateOf, viewDetail, viewListed, viewMetric, viewRunning } from './views.ts';
@@ -127,7 +127,7 @@ export function connectSandbox(call: E2bCall, version: Version): Promise<E2bAnsw
   const body = parsePart(connectBody, call.body, 'body') as z.output<typeof connectBody>;
   refuseColdBoot(body.memory);
   if (version === 'v1' && body.timeout === undefined) throw new E2bError(400, 'timeout is required');
-  const timeoutS = checkTimeout(body.timeout ?? DEFAULT_CONNECT_S);
+  const timeoutS = checkRun(body.timeout ?? DEFAULT_CONNECT_S);
   return onSandbox(call, async (id) => {
     const { state } = await find(call, id);
     if (state === 'running') {
@@ -150,7 +150,7 @@ const resumeBody = z.strictObject({
 export function resumeSandbox(call: E2bCall): Promise<E2bAnswer> {
   const body = parsePart(resumeBody, call.body, 'body') as z.output<typeof resumeBody>;
   refuseColdBoot(body.memory);
-  const timeoutS = checkTimeout(body.timeout ?? 15);
+  const timeoutS = checkRun(body.timeout ?? 15);
   return onSandbox(call, async (id) => {
     const { sandbox, state } = await find(call, id);
     if (state === 'running') throw new E2bError(409, `Sandbox "${toE2bId(id)}" is already running`);
@@ -225,7 +225,7 @@ const DEFAULT_FORK_S = 15;
 export function forkSandbox(call: E2bCall, maxCount: number): Promise<E2bAnswer> {
   const { timeout, count = 1 } = parsePart(forkBody, call.body, 'body') as z.output<typeof forkBody>;
   if (count < 1 || count > maxCount) throw new E2bError(400, `count must be between 1 and ${maxCount}`);
-  const timeoutS = checkTimeout(timeout ?? DEFAULT_FORK_S);
+  const timeoutS = checkRun(timeout ?? DEFAULT_FORK_S);
   if (timeoutS <= 0) throw new E2bError(400, 'Timeout must be greater than 0');
   const { platform, caller } = call;
   return onSandbox(call, async (id) => {

@@ -19,18 +19,11 @@ import {
   type SandboxId,
   type SandboxStatus,
 } from '@space/core';
-import {
-  FailedAttempts,
-  type Forwarded,
-  forward,
-  forwardUpgrade,
-  isEncrypted,
-  type Lent,
-  parseQuery,
-} from '@space/http/parts';
+import { FailedAttempts, type Forwarded, forward, forwardUpgrade, isEncrypted, type Lent } from '@space/http/parts';
 import { createEnvd, type Envd, type EnvdTarget } from '../envd/index.ts';
 import { E2bError, errorBodyOf } from '../errors.ts';
 import { fromE2bId } from '../sandbox-ids.ts';
+import { targetOf } from '../target.ts';
 import { checkSignature, isSame, trafficTokenOf } from '../tokens.ts';
 import { noPort, notFound } from './answers.ts';
 
@@ -41,7 +34,6 @@ const PORT_HEADER = 'e2b-sandbox-port';
 const TOKEN_HEADER = 'x-access-token';
 const TRAFFIC_HEADER = 'e2b-traffic-access-token';
 /** They are for us, and not for what listens in the guest. */
-const OURS = [ID_HEADER, PORT_HEADER, TOKEN_HEADER, TRAFFIC_HEADER, 'x-api-key'];
 
 const ENVD_PORT = 49_983;
 const DEFAULT_USER = 'user';
@@ -176,21 +168,21 @@ export class Door {
   async #toEnvd(found: Found, visit: Visit, response: ServerResponse): Promise<void> {
     const { id, reach } = found;
     const { request, requestId, signal, named } = visit;
-    const [path = '', search = ''] = (request.url ?? '').split('?', 2);
+    const { pathname: path, searchParams: query } = targetOf(request);
     const isPaused = reach.status === 'paused' || reach.status === 'pausing';
+    // Asking how it is wakes nothing.
+    if (isPaused && (path === '/health' || path === '/metrics')) throw new AppError('not_found', 'It is paused.');
     if (path === '/health' && request.method === 'GET') {
-      // Asking how it is wakes nothing.
-      if (isPaused) throw new AppError('not_found', 'It is paused.');
       response.writeHead(204).end();
       return;
     }
-    this.#checkToken(reach, request, path, search);
+    this.#checkToken(reach, request, path, query);
     const identity = await reach.identity();
     if (identity === null) throw new E2bError(401, UNAUTHORISED);
     const { template, env } = reach;
     const caller = { ...identity, requestId, signal };
     // Their clients expect it of each request, also of one that only looks, as a list of processes.
-    if (isPaused && reach.wakeOnUse && path !== '/metrics') await this.#platform.useCases.resumeSandbox(caller, { id });
+    if (isPaused && reach.wakeOnUse) await this.#platform.useCases.resumeSandbox(caller, { id });
     const target: EnvdTarget = {
       caller,
       sandboxId: id,
@@ -202,29 +194,30 @@ export class Door {
     this.#envd.handle(request, response, target);
   }
 
-  #checkToken({ token }: Reach, request: IncomingMessage, path: string, search: string): void {
+  #checkToken({ token }: Reach, request: IncomingMessage, path: string, query: URLSearchParams): void {
     const given = request.headers[TOKEN_HEADER];
-    const address = request.socket.remoteAddress ?? '';
-    this.#attempts.check(address, typeof given === 'string' ? given : undefined);
     if (typeof given === 'string') {
-      if (token === null || !isSame(given, token)) {
-        this.#attempts.failed(address);
-        throw new E2bError(401, UNAUTHORISED);
-      }
-      this.#attempts.succeeded(given);
-      return;
+      if (token !== null && isSame(given, token)) return;
+      this.#slowDown(request);
+      throw new E2bError(401, UNAUTHORISED);
     }
     const { method = '' } = request;
     const mayBeSigned = path === '/files' && (method === 'GET' || method === 'POST');
     if (!mayBeSigned || token === null) throw new E2bError(401, UNAUTHORISED);
-    const signed = checkSignature(method, parseQuery(search), token, Date.now());
+    const signed = checkSignature(method, query, token, Date.now());
     if (signed === 'good') {
       // The user is signed, too: nobody else's name counts.
       delete request.headers.authorization;
       return;
     }
-    if (signed === 'wrong') this.#attempts.failed(address);
+    if (signed === 'wrong') this.#slowDown(request);
     throw new E2bError(401, SIGNATURE_TEXTS[signed]);
+  }
+
+  /** Who has what is right is served, whatever others at the same address try. Throws `too_many_attempts`. */
+  #slowDown({ socket: { remoteAddress: address = '' } }: IncomingMessage): void {
+    this.#attempts.check(address, undefined);
+    this.#attempts.failed(address);
   }
 
   async #forwarded({ id, port, reach }: Found, visit: Visit): Promise<Forwarded> {
@@ -236,7 +229,7 @@ export class Door {
     const form = named.by === 'host' ? 'host' : 'path';
     const clientAddress = request.socket.remoteAddress ?? '';
     return {
-      request: without(request, OURS),
+      request,
       way: { form, port, encrypted, clientAddress },
       target: url,
       connect,
@@ -311,16 +304,4 @@ function send(response: ServerResponse, status: number, body: object): void {
     connection: 'close',
   });
   response.end(bytes);
-}
-
-/** The same request, without those headers. */
-function without(request: IncomingMessage, names: readonly string[]): IncomingMessage {
-  const { rawHeaders } = request;
-  const kept: string[] = [];
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const [name = '', value = ''] = rawHeaders.slice(at, at + 2);
-    if (!names.includes(name.toLowerCase())) kept.push(name, value);
-  }
-  request.rawHeaders = kept;
-  return request;
 }

@@ -53,13 +53,27 @@ export async function sendFile(call: EnvdCall, { request, response, query }: Ask
     if (part === undefined && encoding === 'gzip') {
       await pipeline(body, createGzip({ level: constants.Z_BEST_SPEED }), response);
     } else {
-      await pipeline(body, response);
+      await pipeline(ofLength(body, part?.range.length ?? status.sizeBytes), response);
     }
   } catch (thrown) {
     // What was sent is not the whole, and must not look like it.
     if (endsLife(thrown) || response.headersSent) resetConnection(response);
     else throw thrown;
   }
+}
+
+/**
+ * So many bytes, whatever became of the file since it was looked at: what would follow them is taken for the next answer on the
+ * connection, and what lacks is waited for. 0: nobody knows how many.
+ */
+async function* ofLength(body: AsyncIterable<Uint8Array>, length: number): AsyncGenerator<Uint8Array> {
+  let left = length === 0 ? Number.POSITIVE_INFINITY : length;
+  for await (const chunk of body) {
+    yield chunk.length > left ? chunk.subarray(0, left) : chunk;
+    left -= chunk.length;
+    if (left <= 0) return;
+  }
+  if (length > 0) throw new Error(`The file ended ${left} bytes before its announced length.`);
 }
 
 async function regularFileAt({ useCases, caller, sandboxId: id }: EnvdCall, path: string): Promise<FileStatus> {

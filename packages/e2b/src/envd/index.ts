@@ -8,6 +8,7 @@
 import type { UseCases } from '@space/contract';
 import type { SandboxId } from '@space/core';
 import type { Logger } from 'pino';
+import { targetOf } from '../target.ts';
 import { type EnvdCall, type EnvdTarget, namedUser } from './call.ts';
 import { sendFile } from './download.ts';
 import { environmentOf } from './environment.ts';
@@ -50,7 +51,7 @@ export function createEnvd({ useCases, logger }: EnvdDeps): Envd {
       const signal = live.add(target.sandboxId, response);
       // Signs of life count; so this ends what a client does not read, or a sandbox does not take.
       response.setTimeout(STALLED_MS, () => resetConnection(response));
-      const url = new URL(request.url ?? '/', 'http://sandbox');
+      const url = targetOf(request);
       const call: EnvdCall = {
         useCases,
         target,
@@ -80,6 +81,8 @@ export function createEnvd({ useCases, logger }: EnvdDeps): Envd {
 
   async function answer({ request, response, url, call }: Asked): Promise<void> {
     const { pathname, searchParams: query } = url;
+    // Whoever waits to be told that its body is wanted: it has shown by now what it takes.
+    if (/^100-continue$/i.test(request.headers.expect ?? '')) response.writeContinue();
     if (rpc.knows(pathname)) return rpc.serve(pathname, request, response, call);
     switch (`${request.method} ${pathname}`) {
       case 'GET /metrics':

@@ -22,13 +22,9 @@ export async function* withKeepalive<T>(
   try {
     for (;;) {
       const next = iterator.next();
-      // Whoever leaves while nothing has come does not see how it ends.
-      next.catch(() => undefined);
-      let item = await within(everyMs, next);
-      while (item === undefined) {
-        yield KEEPALIVE;
-        item = await within(everyMs, next);
-      }
+      const arrival = new Arrival(next);
+      while (!(await arrival.within(everyMs))) yield KEEPALIVE;
+      const item = await next;
       if (item.done) return;
       yield item.value;
     }
@@ -37,12 +33,29 @@ export async function* withKeepalive<T>(
   }
 }
 
-async function within<T>(waitMs: number, promise: Promise<T>): Promise<T | undefined> {
-  const late = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => late.resolve(undefined), waitMs);
-  try {
-    return await Promise.race([promise, late.promise]);
-  } finally {
-    clearTimeout(timer);
+/** Of one promise, that is waited for again and again: whoever races it each time leaves something at it each time. */
+class Arrival {
+  #isThere = false;
+  #wake: () => void = () => undefined;
+
+  /** Whoever leaves while nothing has come does not see how it ends. */
+  constructor(promise: Promise<unknown>) {
+    const arrived = () => {
+      this.#isThere = true;
+      this.#wake();
+    };
+    promise.then(arrived, arrived);
+  }
+
+  async within(waitMs: number): Promise<boolean> {
+    if (this.#isThere) return true;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, waitMs);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    return this.#isThere;
   }
 }

@@ -7,6 +7,8 @@ export class LiveRequests {
 
   /** The signal aborts when the request has ended, for whatever reason. */
   add(sandboxId: SandboxId, response: EnvdResponse): AbortSignal {
+    // It may have gone while it was judged.
+    if (response.destroyed) return AbortSignal.abort();
     const ended = new AbortController();
     const mine = this.#responses.get(sandboxId) ?? new Set();
     this.#responses.set(sandboxId, mine.add(response));

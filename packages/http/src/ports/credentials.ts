@@ -18,9 +18,20 @@ const COOKIE_NAMES = [cookieName(true), cookieName(false)];
 
 const SECRET = /^[\x21-\x7e]{1,512}$/;
 const OURS = /^Bearer (space(?:share)?_[\x21-\x7e]{1,512})$/i;
+/** Headers that other clients send keys and tokens of ours in; with another value they are the guest's. */
+const OTHER_HEADERS = ['x-api-key', 'x-access-token'];
+const OUR_SECRET = /^(?:Bearer +)?space(?:share|box)?_/i;
+/** They say which sandbox, to us. */
+const OTHER_CLIENTS = /^e2b-(?:sandbox-id|sandbox-port|traffic-access-token)$/;
+
+/** Whether a header is for us, and nothing that a guest may see. `name`: in lower case. */
+export function isOurHeader(name: string, value: string): boolean {
+  if (name.startsWith('x-space-') || OTHER_CLIENTS.test(name)) return true;
+  return (name === 'authorization' || OTHER_HEADERS.includes(name)) && OUR_SECRET.test(value.trim());
+}
 
 /** A key or token of ours in Authorization; what else is there is the guest's. */
-export function bearerIn(authorization: string | undefined): string | undefined {
+function bearerIn(authorization: string | undefined): string | undefined {
   return OURS.exec(authorization ?? '')?.[1];
 }
 

@@ -6,7 +6,7 @@
 import type { IncomingMessage } from 'node:http';
 import { AppError } from '@space/core';
 import { MAX_PREVIEW_HEADERS } from '../limits.ts';
-import { bearerIn, guestCookies, guestSetCookie } from './credentials.ts';
+import { guestCookies, guestSetCookie, isOurHeader } from './credentials.ts';
 
 export interface Way {
   /** By its own name, or below a path of the API, which shares its origin with other things. */
@@ -48,11 +48,9 @@ export function requestHeaders(request: IncomingMessage, way: Way, upgrade: bool
     throw new AppError('bad_request', 'The Transfer-Encoding can only be chunked.');
   }
   const own = connectionNames(headers.connection);
-  const isOurs = (name: string, value: string) =>
-    name.startsWith('x-space-') || (name === 'authorization' && bearerIn(value) !== undefined);
   const passed = pairsOf(rawHeaders).filter(([name, value]) => {
     const lower = name.toLowerCase();
-    if (HOP_BY_HOP.includes(lower) || own.includes(lower) || FORWARDED.test(lower) || isOurs(lower, value))
+    if (HOP_BY_HOP.includes(lower) || own.includes(lower) || FORWARDED.test(lower) || isOurHeader(lower, value))
       return false;
     return lower !== 'host' && lower !== 'cookie' && lower !== 'content-length';
   });
