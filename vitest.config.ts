@@ -15,6 +15,8 @@ export default defineConfig({
           // Many wait more than they compute, and a core that is left idle is half of a small machine.
           maxWorkers: '100%',
           testTimeout: 20_000,
+          // What is waited for comes late on a busy machine.
+          expect: { poll: { timeout: 10_000 } },
           sequence: { groupOrder: 0 },
         },
       },
@@ -27,6 +29,7 @@ export default defineConfig({
           // More at once would only wait for processors: a guest without KVM is an emulator that takes one whole.
           maxWorkers: 2,
           testTimeout: 180_000,
+          expect: { poll: { timeout: 30_000 } },
           hookTimeout: 180_000,
           sequence: { groupOrder: 1 },
         },

@@ -63,7 +63,7 @@ export function e2bCases(given: () => newest.ConnectionOpts): void {
   });
 
   it('leaves commands in the background alone, and kills them with all that they have started', async () => {
-    const line = 'echo first; cat; sleep 1000 & sleep 1000';
+    const line = 'echo first; cat; sleep 1111 & sleep 1111';
     const command = await sandbox.commands.run(line, { background: true, stdin: true });
     await expect.poll(() => command.stdout).toBe('first\n');
     await command.disconnect();
@@ -71,18 +71,18 @@ export function e2bCases(given: () => newest.ConnectionOpts): void {
     await sandbox.commands.sendStdin(command.pid, 'second\n');
     await sandbox.commands.closeStdin(command.pid);
     await expect.poll(() => connected.stdout).toBe('second\n');
-    await expect.poll(() => stdoutOf('pgrep -xc sleep || true')).toBe('2');
+    await expect.poll(() => stdoutOf('pgrep -fxc "sleep 1111" || true')).toBe('2');
     expect((await sandbox.commands.list()).map(({ pid }) => pid)).toContain(command.pid);
     expect(await sandbox.commands.kill(command.pid)).toBe(true);
     expect(await failureOf(connected.wait())).toMatchObject({ exitCode: -1, error: 'signal: killed' });
-    expect(await stdoutOf('pgrep -xc sleep || true')).toBe('0');
+    expect(await stdoutOf('pgrep -fxc "sleep 1111" || true')).toBe('0');
     expect(await sandbox.commands.kill(command.pid)).toBe(false);
   });
 
   it('kills a command at its deadline, with all that it has started', async () => {
-    const failed = await failureOf(sandbox.commands.run('sleep 1000 & sleep 1000', { timeoutMs: 1_000 }));
+    const failed = await failureOf(sandbox.commands.run('sleep 2222 & sleep 2222', { timeoutMs: 1_000 }));
     expect(failed.constructor.name).toBe('TimeoutError');
-    await expect.poll(() => stdoutOf('pgrep -xc sleep || true')).toBe('0');
+    await expect.poll(() => stdoutOf('pgrep -fxc "sleep 2222" || true')).toBe('0');
   });
 
   it('gives a terminal, which is typed on and resized', async () => {
@@ -93,10 +93,10 @@ export function e2bCases(given: () => newest.ConnectionOpts): void {
     const terminal = await sandbox.pty.create({ cols: 90, rows: 25, onData });
     const type = (line: string) => sandbox.pty.sendInput(terminal.pid, Buffer.from(`${line}\n`));
     await type('stty size; echo $TERM');
-    await expect.poll(() => shown, { timeout: 20_000 }).toMatch(/25 90\r\nxterm-256color/);
+    await expect.poll(() => shown).toMatch(/25 90\r\nxterm-256color/);
     await sandbox.pty.resize(terminal.pid, { cols: 100, rows: 30 });
     await type('stty size');
-    await expect.poll(() => shown, { timeout: 20_000 }).toContain('30 100');
+    await expect.poll(() => shown).toContain('30 100');
     await type('exit 5');
     expect(await failureOf(terminal.wait())).toMatchObject({ exitCode: 5 });
   });
@@ -143,7 +143,7 @@ export function e2bCases(given: () => newest.ConnectionOpts): void {
     await sandbox.files.write('watched/a', '1');
     await stdoutOf('cd watched; echo more >> a; mv a below/b; rm below/b');
     await expect
-      .poll(() => seen, { timeout: 10_000 })
+      .poll(() => seen)
       .toEqual(expect.arrayContaining(['create a', 'write a', 'rename a', 'create below/b', 'remove below/b']));
     await watch.stop();
   });
