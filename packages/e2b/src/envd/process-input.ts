@@ -12,15 +12,16 @@ interface Given {
 }
 
 export async function sendInput(call: EnvdCall, turns: Turns, { selector, input }: Given) {
-  await turns.take(turnOf(call, selector), async () => {
+  const given = bytesOf(input);
+  await turns.take(turnOf(call, selector), given.bytes.length, async () => {
     call.caller.signal.throwIfAborted();
-    await give(call, await selectProcess(call, selector), bytesOf(input));
+    await give(call, await selectProcess(call, selector), given);
   });
   return {};
 }
 
 export async function closeInput(call: EnvdCall, turns: Turns, selector: ProcessSelector | undefined) {
-  await turns.take(turnOf(call, selector), async () => {
+  await turns.take(turnOf(call, selector), 0, async () => {
     call.caller.signal.throwIfAborted();
     const { processId, pty } = await selectProcess(call, selector);
     if (pty) throw new ConnectError('the input of a terminal is not closed; send it the byte 4', Code.Internal);

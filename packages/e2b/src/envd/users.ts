@@ -18,10 +18,12 @@ export interface Names {
   readonly groups: ReadonlyMap<number, string>;
 }
 
-const MAX_BYTES = 1024 * 1024;
+const MAX_BYTES = 256 * 1024;
+/** Of either file; the first ones count. */
+const MAX_LINES = 2_000;
 /** A reading serves the calls of the next moment; who is missing from it is looked for again. */
 const FRESH_MS = 5_000;
-const MAX_KEPT = 1_000;
+const MAX_KEPT = 200;
 const READ_MS = 30_000;
 
 /** What a sandbox without such files has. */
@@ -51,7 +53,9 @@ export class Users {
     const names = readNames({ ...call, caller: { ...call.caller, signal: AbortSignal.timeout(READ_MS) } });
     names.catch(() => this.#readings.delete(call.sandboxId));
     this.#readings.delete(call.sandboxId);
-    this.#readings.set(call.sandboxId, { names, until: performance.now() + FRESH_MS });
+    const now = performance.now();
+    for (const [id, { until }] of this.#readings) if (until < now) this.#readings.delete(id);
+    this.#readings.set(call.sandboxId, { names, until: now + FRESH_MS });
     const [oldest] = this.#readings.keys();
     if (this.#readings.size > MAX_KEPT && oldest !== undefined) this.#readings.delete(oldest);
     return names;
@@ -65,8 +69,8 @@ function userIn({ users }: Names, who: string): GuestUser | undefined {
 async function readNames(call: EnvdCall): Promise<Names> {
   const [passwd, group] = await Promise.all([textOf(call, '/etc/passwd', BUILT_IN), textOf(call, '/etc/group', '')]);
   return {
-    users: passwd.split('\n').flatMap(parseUser),
-    groups: new Map(group.split('\n').flatMap(parseGroup)),
+    users: passwd.split('\n', MAX_LINES).flatMap(parseUser),
+    groups: new Map(group.split('\n', MAX_LINES).flatMap(parseGroup)),
   };
 }
 
