@@ -64,7 +64,8 @@ export function e2bCases(given: () => newest.ConnectionOpts): void {
 
   it('leaves commands in the background alone, and kills them with all that they have started', async () => {
     const line = 'echo first; cat; sleep 1111 & sleep 1111';
-    const command = await sandbox.commands.run(line, { background: true, stdin: true });
+    const envs = { OWN: 'mine' };
+    const command = await sandbox.commands.run(line, { background: true, stdin: true, envs });
     await expect.poll(() => command.stdout).toBe('first\n');
     await command.disconnect();
     const connected = await sandbox.commands.connect(command.pid);
@@ -72,7 +73,7 @@ export function e2bCases(given: () => newest.ConnectionOpts): void {
     await sandbox.commands.closeStdin(command.pid);
     await expect.poll(() => connected.stdout).toBe('second\n');
     await expect.poll(() => stdoutOf('pgrep -fxc "sleep 1111" || true')).toBe('2');
-    expect((await sandbox.commands.list()).map(({ pid }) => pid)).toContain(command.pid);
+    expect(await sandbox.commands.list()).toContainEqual(expect.objectContaining({ pid: command.pid, envs }));
     expect(await sandbox.commands.kill(command.pid)).toBe(true);
     expect(await failureOf(connected.wait())).toMatchObject({ exitCode: -1, error: 'signal: killed' });
     expect(await stdoutOf('pgrep -fxc "sleep 1111" || true')).toBe('0');

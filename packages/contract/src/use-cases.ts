@@ -86,6 +86,9 @@ export interface Caller {
   readonly onOperation?: (id: OperationId) => void;
 }
 
+/** A label is for faces that keep something of their own with a process: our API neither takes nor tells one. */
+export type LabelledExec = Input<'exec'> & { readonly label?: string };
+
 export interface OpenFile {
   /** Of the file, as it was when it was opened. */
   readonly status: FileStatus;
@@ -106,7 +109,7 @@ export interface UseCases {
   deleteSandbox(caller: Caller, input: Input<'deleteSandbox'>): Promise<void>;
 
   /** From `started` to `exited`; a stream that cannot end so throws (`vm_lost`, `link_lost`, …). */
-  exec(caller: Caller, input: Input<'exec'>): AsyncIterable<ProcessEvent>;
+  exec(caller: Caller, input: LabelledExec): AsyncIterable<ProcessEvent>;
   startProcess(caller: Caller, input: Input<'startProcess'>): Promise<StartedProcess>;
   attachProcess(caller: Caller, input: Input<'attachProcess'>): AsyncIterable<ProcessEvent>;
   /** Consumes the body at the pace of the process. What was taken stays taken when the body fails. */

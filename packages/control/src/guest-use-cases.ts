@@ -1,6 +1,6 @@
 /** The use-cases of commands in a sandbox. All but the list of processes wake a paused one. */
 import { createHash } from 'node:crypto';
-import { type Input, SHELL_ARGV, SIGNALS, type StartedProcess } from '@space/contract';
+import { type Input, type LabelledExec, SHELL_ARGV, SIGNALS, type StartedProcess } from '@space/contract';
 import {
   AppError,
   type GuestCommand,
@@ -41,7 +41,7 @@ export class GuestUseCases {
     this.#awake = new Awake(machinery, sandboxes);
   }
 
-  exec(caller: GatedCaller, input: Input<'exec'>): AsyncIterable<ProcessEvent> {
+  exec(caller: GatedCaller, input: LabelledExec): AsyncIterable<ProcessEvent> {
     return stoppable(caller.signal, (signal) => this.#execOnce({ ...caller, signal }, input));
   }
 
@@ -86,7 +86,7 @@ export class GuestUseCases {
   }
 
   /** A guest starts an id once: what a process of ours that died had started already is attached to. */
-  #run(caller: GatedCaller, input: Input<'exec'>, processId: ProcessId): AsyncIterable<ProcessEvent> {
+  #run(caller: GatedCaller, input: LabelledExec, processId: ProcessId): AsyncIterable<ProcessEvent> {
     const { ports } = this.#machinery;
     const checkpoints = this.#checkpoints;
     return this.#awake.stream(caller, input.id, async function* (sandbox, signal) {
@@ -115,7 +115,7 @@ export class GuestUseCases {
     }
   }
 
-  async *#execOnce(caller: GatedCaller, input: Input<'exec'>): AsyncGenerator<ProcessEvent, void> {
+  async *#execOnce(caller: GatedCaller, input: LabelledExec): AsyncGenerator<ProcessEvent, void> {
     const { before, seed, started } = await this.#calls.begin('exec', caller, input);
     if (before !== null) {
       const { processId } = before as { readonly processId: ProcessId };
@@ -151,7 +151,7 @@ export async function* startOrAttach(
 }
 
 /** What the guest is asked to start. */
-export function commandOf(sandbox: RecordedSandbox, input: Input<'exec'>, processId: ProcessId): GuestCommand {
+export function commandOf(sandbox: RecordedSandbox, input: LabelledExec, processId: ProcessId): GuestCommand {
   const { id: _, keepAwake: __, checkpoint: ___, command = '', argv = [...SHELL_ARGV, command], env, ...rest } = input;
   return { ...rest, processId, argv, env: { ...placeholdersIn(sandbox.secrets), ...sandbox.env, ...env } };
 }

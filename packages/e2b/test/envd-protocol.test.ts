@@ -127,6 +127,24 @@ it('who leaves, or waits no longer, leaves the command running', async () => {
   expect((await unary('process.Process/SendSignal', { process: { pid }, signal: 'SIGNAL_SIGTERM' })).status).toBe(200);
 });
 
+it('a command is known by its tag, and listed with what it was given', async () => {
+  const envs = { ONE: '1' };
+  const line = { process: { cmd: '/bin/bash', args: ['-l', '-c', 'sleep 100'], envs, cwd: '/home' }, tag: 'mine' };
+  const left = new AbortController();
+  const first = await envelopes(await open('process.Process/Start', line, {}, left.signal)).next();
+  const pid = first.value?.message.event?.['start']?.['pid'];
+  left.abort();
+  const { body } = await unary('process.Process/List', {});
+  expect(body['processes']).toContainEqual({ config: line.process, pid, tag: 'mine' });
+  const signal = 'SIGNAL_SIGKILL';
+  expect((await unary('process.Process/SendSignal', { process: { tag: 'mine' }, signal })).status).toBe(200);
+  const gone = await unary('process.Process/SendSignal', { process: { tag: 'mine' }, signal });
+  expect(gone.body['message']).toBe('process with tag mine not found');
+  const long = { ...line, process: { ...line.process, envs: { LONG: 'x'.repeat(5000) } }, tag: 'long' };
+  await envelopes(await open('process.Process/Start', long, {}, AbortSignal.timeout(5_000))).next();
+  expect((await unary('process.Process/SendSignal', { process: { tag: 'long' }, signal })).status).toBe(200);
+});
+
 it('input is a pipe where nothing is said, and none where that is said', async () => {
   const send = (pid: number, input: unknown) => unary('process.Process/SendInput', { process: { pid }, input });
   const stdin = Buffer.from('in\n').toString('base64');

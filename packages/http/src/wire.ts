@@ -35,7 +35,8 @@ function toEnd({ exit, timedOut, oom }: ProcessEnd) {
     : { exitCode: null, signal: signalNameOf(exit.signal), timedOut, oom };
 }
 
-export function toProcess({ argv, startedMs, end, ...rest }: GuestProcess): ProcessList['processes'][number] {
+/** Without its label, which may hold what not everybody who lists processes is to see. */
+export function toProcess({ argv, startedMs, end, label: _, ...rest }: GuestProcess): ProcessList['processes'][number] {
   return {
     ...rest,
     argv: [...argv],

@@ -243,6 +243,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       argv: ['sleep', '1'],
       cwd: '/',
       pty: false,
+      label: 'for a face of its own',
       startedMs: 1.7e12,
       leaderAlive: true,
       liveProcesses: 1,

@@ -231,6 +231,7 @@ export class FakeProcesses {
         argv: command.argv,
         cwd: command.cwd ?? '/home/user',
         pty: command.pty !== undefined,
+        label: command.label ?? '',
         startedMs,
         leaderAlive: end === undefined,
         liveProcesses: end === undefined ? 1 : 0,

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use prost::bytes::Bytes;
 use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -29,6 +30,8 @@ use super::table::{Process, Table, shorten};
 
 /// Why nothing is started: user processes stand still, for a snapshot.
 pub const FROZEN: &str = "frozen";
+/// Of each command, for List.
+const LABEL_MAX_BYTES: usize = 4096;
 
 #[derive(Clone)]
 pub struct Processes {
@@ -58,6 +61,7 @@ fn describe(process: &Process) -> ProcessStatus {
         live_processes: process.live_processes(),
         started_ns: process.started_ns,
         cwd: process.cwd.clone().into(),
+        label: process.label.clone(),
         pty: process.is_terminal,
         exited: process.exited.borrow().as_ref().and_then(|end| end.as_ref().ok().copied()),
         stdout_bytes: process.stdout.end(),
@@ -80,6 +84,9 @@ impl processes_server::Processes for Processes {
                 return Err(Status::failed_precondition(FROZEN));
             }
         }
+        if request.label.len() > LABEL_MAX_BYTES {
+            return Err(Status::invalid_argument(format!("label: more than {LABEL_MAX_BYTES} bytes")));
+        }
         let command = Command::new(&request, users::requested(&request.user)?)?;
         let cgroup = match &self.cgroups {
             Some(cgroups) => Some(cgroups.create_process(&request.process_id).map_err(|e| status(&e, "cgroup"))?),
@@ -100,6 +107,8 @@ impl processes_server::Processes for Processes {
             pid: spawned.pid,
             argv: shorten(&request.argv),
             cwd,
+            // A copy, so that it doesn't hold the request in memory.
+            label: Bytes::copy_from_slice(&request.label),
             is_terminal: spawned.is_terminal(),
             started_ns: clock_ns(libc::CLOCK_REALTIME),
             cgroup: Mutex::new(cgroup.map(Arc::new)),

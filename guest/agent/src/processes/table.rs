@@ -33,6 +33,7 @@ pub struct Process {
     pub pid: i32,
     pub argv: Vec<Bytes>,
     pub cwd: Vec<u8>,
+    pub label: Bytes,
     pub is_terminal: bool,
     /// Nanoseconds since 1970.
     pub started_ns: u64,
@@ -209,6 +210,7 @@ mod tests {
             pid: 1,
             argv: Vec::new(),
             cwd: Vec::new(),
+            label: Bytes::new(),
             is_terminal: false,
             started_ns: 0,
             cgroup: Mutex::default(),

@@ -2,7 +2,9 @@
 
 use tonic::Code;
 
-use crate::host::contract::{ListProcessesRequest, ProcessStatus, SignalRequest, exited::End, process_event::Event};
+use crate::host::contract::{
+    ListProcessesRequest, ProcessStatus, SignalRequest, StartRequest, exited::End, process_event::Event,
+};
 use crate::host::{Agent, Finished, Host, command, shell, until};
 
 async fn list(host: &Host) -> Vec<ProcessStatus> {
@@ -101,6 +103,20 @@ async fn exit_does_not_wait_for_children_left_behind() {
     host.processes.signal(SignalRequest { process_id: process_id.clone(), signal: 9, tree: true }).await.unwrap();
     assert!(list(&host).await.is_empty());
     until("its cgroup is gone", || async { !agent.has_cgroup(&process_id) }).await;
+}
+
+#[tokio::test]
+async fn a_label_is_given_back_and_has_a_limit() {
+    let agent = Agent::start().await;
+    let mut host = agent.open().await;
+    let request = StartRequest { label: b"whose it is"[..].into(), ..shell("sleep 1000") };
+    let process_id = request.process_id.clone();
+    let _events = host.start(request).await.unwrap();
+    assert_eq!(list(&host).await[0].label, b"whose it is"[..]);
+    host.processes.signal(SignalRequest { process_id, signal: 9, tree: false }).await.unwrap();
+
+    let too_long = StartRequest { label: vec![b'x'; 4097].into(), ..shell("true") };
+    assert_eq!(host.run(too_long).await.unwrap_err().code(), Code::InvalidArgument);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ import {
   type GuestCommand,
   type GuestProcess,
   MAX_INPUT_BYTES,
+  MAX_LABEL_BYTES,
   type OutputPosition,
   type ProcessEnd,
   type ProcessEvent,
@@ -164,6 +165,10 @@ function startRequest(command: GuestCommand) {
   if (sizeBytes > MAX_COMMAND_BYTES) {
     throw new AppError('bad_request', `The command is ${sizeBytes} bytes long; at most ${MAX_COMMAND_BYTES} fit.`);
   }
+  const label = Buffer.from(command.label ?? '');
+  if (label.length > MAX_LABEL_BYTES) {
+    throw new AppError('bad_request', `The label is ${label.length} bytes long; at most ${MAX_LABEL_BYTES} fit.`);
+  }
   const { processId, pty } = command;
   return {
     processId,
@@ -174,6 +179,7 @@ function startRequest(command: GuestCommand) {
     stdin: command.stdin ?? false,
     ...(pty === undefined ? {} : { pty: { cols: pty.cols, rows: pty.rows, term: pty.term ?? '' } }),
     timeoutMs: wireNumber('The time limit', command.timeoutMs ?? 0),
+    label,
   };
 }
 
@@ -240,6 +246,7 @@ function processOf(status: ProcessStatus): GuestProcess {
     argv: status.argv.map(textOf),
     cwd: textOf(status.cwd),
     pty: status.pty,
+    label: textOf(status.label.subarray(0, MAX_LABEL_BYTES)),
     startedMs: safeNumber('the start of a process', status.startedNs / 1_000_000n),
     leaderAlive: status.leaderAlive,
     liveProcesses: status.liveProcesses,

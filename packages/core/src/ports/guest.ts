@@ -92,7 +92,11 @@ export interface GuestCommand {
   readonly pty?: TerminalSize & { readonly term?: string };
   /** SIGKILL for the whole tree when the command has run for so long. Kept by the guest, so counted while it runs. */
   readonly timeoutMs?: number;
+  /** Kept with it for whoever lists it, at most `MAX_LABEL_BYTES`. An agent of an earlier version keeps none. */
+  readonly label?: string;
 }
+
+export const MAX_LABEL_BYTES = 4096;
 
 export interface TerminalSize {
   readonly cols: number;
@@ -146,6 +150,8 @@ export interface GuestProcess {
   readonly argv: readonly string[];
   readonly cwd: string;
   readonly pty: boolean;
+  /** As it was given at the start; empty where none was. The guest can say anything. */
+  readonly label: string;
   /** Milliseconds since 1970. */
   readonly startedMs: number;
   readonly leaderAlive: boolean;

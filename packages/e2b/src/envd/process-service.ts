@@ -9,6 +9,7 @@ import { keepaliveMsOf } from './keepalive.ts';
 import { pathFrom } from './paths.ts';
 import { toldEvents } from './process-events.ts';
 import { closeInput, sendInput, streamInput } from './process-input.ts';
+import { labelIn } from './process-label.ts';
 import { selectProcess } from './select-process.ts';
 import { execInput } from './start-input.ts';
 import type { Turns } from './turns.ts';
@@ -102,8 +103,14 @@ export function processService({
   };
 }
 
-function infoOf({ pid, argv: [cmd = '', ...args], cwd }: GuestProcess): MessageInitShape<typeof ProcessInfoSchema> {
-  return { pid, config: { cmd, args, cwd } };
+function infoOf({
+  pid,
+  argv: [cmd = '', ...args],
+  cwd,
+  label,
+}: GuestProcess): MessageInitShape<typeof ProcessInfoSchema> {
+  const { tag, envs = {} } = labelIn(label);
+  return { pid, config: { cmd, args, cwd, envs }, ...(tag !== undefined && { tag }) };
 }
 
 /** SIGKILL is for all that the command has started: what is left of it would live on unseen. */

@@ -3,6 +3,7 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import type { GuestProcess } from '@space/core';
 import type { ProcessSelector } from '../../gen/process_pb.ts';
 import type { EnvdCall } from './call.ts';
+import { labelIn } from './process-label.ts';
 
 export interface Asked {
   /** Also one that has ended and is still known. */
@@ -17,7 +18,9 @@ export async function selectProcess(
   const wanted = selector?.selector;
   if (wanted?.case === undefined) throw new ConnectError('no process was named', Code.InvalidArgument);
   const processes = await useCases.listProcesses(caller, { id: sandboxId, ended });
-  const matching = processes.filter(({ pid }) => wanted.case === 'pid' && pid === wanted.value);
+  const matching = processes.filter((process) =>
+    wanted.case === 'pid' ? process.pid === wanted.value : labelIn(process.label).tag === wanted.value,
+  );
   const found =
     matching.find(({ leaderAlive }) => leaderAlive) ?? (ended ? matching.findLast(({ end }) => end) : undefined);
   if (found === undefined)

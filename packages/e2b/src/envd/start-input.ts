@@ -1,9 +1,10 @@
 /** What the use-case of a command is asked for a Start of E2B's. */
 import { Code, ConnectError } from '@connectrpc/connect';
-import { type Input, schemas } from '@space/contract';
+import { type LabelledExec, schemas } from '@space/contract';
 import type { StartRequest } from '../../gen/process_pb.ts';
 import { checkUser, type EnvdCall } from './call.ts';
 import { environmentOf } from './environment.ts';
+import { labelFor } from './process-label.ts';
 
 interface Limits {
   readonly cwd?: string;
@@ -12,9 +13,9 @@ interface Limits {
 
 const DEFAULT_TERMINAL = { cols: 80, rows: 24 };
 
-export function execInput({ process, pty, stdin, tag }: StartRequest, call: EnvdCall, limits: Limits): Input<'exec'> {
+export function execInput(request: StartRequest, call: EnvdCall, limits: Limits): LabelledExec {
+  const { process, pty, stdin } = request;
   if (process === undefined || process.cmd === '') throw invalid('no command was given');
-  if (tag !== undefined) throw new ConnectError('tags of processes are not supported', Code.Unimplemented);
   const { cols, rows } = pty?.size ?? DEFAULT_TERMINAL;
   const { TERM: term } = process.envs;
   const parsed = schemas.execBody.safeParse({
@@ -25,7 +26,7 @@ export function execInput({ process, pty, stdin, tag }: StartRequest, call: Envd
     ...(limits.cwd !== undefined && { cwd: limits.cwd }),
     ...(limits.timeoutMs !== undefined && { timeoutMs: Math.max(1, Math.ceil(limits.timeoutMs)) }),
   });
-  if (parsed.success) return { ...parsed.data, id: call.sandboxId };
+  if (parsed.success) return { ...parsed.data, id: call.sandboxId, label: labelFor(request) };
   const [issue] = parsed.error.issues;
   throw invalid(`${issue?.path.join('.')}: ${issue?.message}`);
 }

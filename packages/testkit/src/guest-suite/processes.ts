@@ -24,7 +24,7 @@ export function processCases(withGuest: WithGuest, can: GuestAbilities): void {
   test(
     'a running command is listed as it was asked for',
     withGuest(async (world) => {
-      const command = world.command('sleep', '60');
+      const command = { ...world.command('sleep', '60'), label: 'of the one who asked' };
       const events = world.guest.exec(command)[Symbol.asyncIterator]();
       const first = await events.next();
       const pid = first.value?.kind === 'started' ? first.value.pid : 0;
@@ -35,6 +35,7 @@ export function processCases(withGuest: WithGuest, can: GuestAbilities): void {
         argv: ['sleep', '60'],
         cwd: world.directory,
         pty: false,
+        label: 'of the one who asked',
         leaderAlive: true,
         liveProcesses: 1,
       });
