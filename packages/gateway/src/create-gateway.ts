@@ -133,7 +133,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     close() {
       clearInterval(idle);
       open.cutAll();
-      spool.flush();
+      spool.close();
     },
   };
 }

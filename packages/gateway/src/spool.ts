@@ -42,8 +42,8 @@ export interface Spool {
   add(one: Spooled): void;
   /** What lies up to `taken` is needed no more; `kept` gives the rest. */
   shrink(taken: number, kept: () => readonly Spooled[]): void;
-  /** Before the process ends by itself. */
-  flush(): void;
+  /** Before the process ends by itself. Nothing is written after it, and the file is not held open. */
+  close(): void;
 }
 
 export class FileSpool implements Spool {
@@ -59,6 +59,7 @@ export class FileSpool implements Spool {
   #bytes = 0;
   #lines: string[] = [];
   #isFailing = false;
+  #isClosed = false;
 
   /** `boot`: of the machine, for tests. */
   constructor(path: string, boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()) {
@@ -74,16 +75,23 @@ export class FileSpool implements Spool {
   }
 
   add(one: Spooled): void {
-    if (this.#lines.push(lineOf(one)) === 1) setImmediate(() => this.flush());
+    if (this.#lines.push(lineOf(one)) === 1) setImmediate(() => this.#flush());
   }
 
   shrink(taken: number, kept: () => readonly Spooled[]): void {
-    if (this.#file !== null && this.#bytes < MIN_BYTES) return;
+    if (this.#isClosed || (this.#file !== null && this.#bytes < MIN_BYTES)) return;
     const rest = kept();
     if (this.#file === null || rest.length === 0 || this.#bytes > MAX_BYTES) this.#renew(taken, rest);
   }
 
-  flush(): void {
+  close(): void {
+    this.#flush();
+    this.#isClosed = true;
+    if (this.#file !== null) closeSync(this.#file);
+    this.#file = null;
+  }
+
+  #flush(): void {
     const text = this.#lines.join('');
     this.#lines = [];
     if (this.#file === null || text === '') return;

@@ -1,5 +1,5 @@
 /** Records that nobody takes for long: who is loud loses its own, and what is lost is counted. */
-import { appendFile, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { appendFile, mkdtemp, readdir, readlink, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { EgressPosition, EgressRecords, OrganisationId, SandboxId } from '@space/core';
@@ -26,7 +26,7 @@ const ELSEWHERE = 'sbx_0000000000000003' as SandboxId;
 
 const NO_SPOOL: Spool = {
   ...{ stream: 'one', earlier: null, taken: 0, next: 1, left: [] },
-  ...{ add: () => undefined, shrink: () => undefined, flush: () => undefined },
+  ...{ add: () => undefined, shrink: () => undefined, close: () => undefined },
 };
 
 function takeAll(recorder: Recorder, from: EgressPosition | null = null) {
@@ -134,6 +134,19 @@ describe('records that a gateway leaves behind', () => {
     expect(pathsOf(open().take(null))).toEqual(['/0', '/1']);
     await writeFile(join(folder, 'own/records.spool'), 'nonsense');
     expect(pathsOf(open().take(null))).toEqual([]);
+  });
+
+  it('are written when it is closed, and hold no file open after that', async () => {
+    const spool = new FileSpool(join(folder, 'records'));
+    const recorder = new Recorder(spool);
+    recorder.add(recordOf(LOUD, '/last'), ORGANISATION);
+    spool.close();
+    recorder.take(recorder.take(null));
+    const opened = await Promise.all(
+      (await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')),
+    );
+    expect(opened.filter((path) => path.startsWith(folder))).toEqual([]);
+    expect(new FileSpool(join(folder, 'records')).left).toMatchObject([{ record: { path: '/last' } }]);
   });
 
   it('take no space once they are taken', async () => {
