@@ -392,6 +392,7 @@ test('processes are listed; an id that is none of ours is refused', async () => 
     argv: ['ä'],
     cwd: '/',
     pty: false,
+    label: '',
     startedMs: 1_700_000_000_123,
     leaderAlive: true,
     liveProcesses: 2,
