@@ -28,8 +28,12 @@ export interface Ours {
   readonly sandbox: Sandbox;
 }
 
-/** Commands, and the smallest thing that the agent is asked: which processes there are. Each by itself, so that none is timed in another's wake. */
+/**
+ * Commands in a warmed VM, and the smallest thing that the agent is asked: which processes there are. Each by itself, so that none is
+ * timed in another's wake; what the first commands after a verb take is that verb's `first_command`.
+ */
 export async function answerRound({ samples, sandbox }: Ours, count: number): Promise<void> {
+  for (let round = 0; round < count; round++) await sandbox.run(TRUE);
   for (let round = 0; round < count; round++) await samples.timed('exec', () => sandbox.run(TRUE));
   for (let round = 0; round < count; round++) await samples.timed('ping', () => sandbox.processes());
 }
