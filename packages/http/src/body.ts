@@ -1,5 +1,5 @@
 /** The bytes of a request body, at the reader's pace, with a limit on how long the sender may take. */
-import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
 import { ProtocolError } from '@space/contract';
 
 export type Patience =
@@ -12,7 +12,7 @@ export type Patience =
  * Throws when the client vanishes before the end, or is too slow. Leaving the loop early leaves the connection open, so
  * that an answer can still be sent.
  */
-export async function* readBody(request: IncomingMessage, patience: Patience): AsyncGenerator<Uint8Array> {
+export async function* readBody(request: Readable, patience: Patience): AsyncGenerator<Uint8Array> {
   const deadline = 'totalMs' in patience ? performance.now() + patience.totalMs : undefined;
   const iterator: AsyncIterator<Uint8Array> = request.iterator({ destroyOnReturn: false });
   try {

@@ -9,3 +9,4 @@ export { ClientGone, itemsOf, type Opened, open, write } from './outgoing.ts';
 export { type Forwarded, forward, forwardUpgrade } from './ports/forward.ts';
 export { isEncrypted } from './ports/ports-face.ts';
 export { problemHeaders, translate } from './problems.ts';
+export { type Part, parseRange, partOf } from './range.ts';

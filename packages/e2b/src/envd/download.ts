@@ -9,7 +9,7 @@ import { isAbsence } from './entry.ts';
 import { endsLife, HttpError } from './errors.ts';
 import { type EnvdRequest, type EnvdResponse, resetConnection } from './http.ts';
 import { absolutePath } from './paths.ts';
-import { parseRange } from './range.ts';
+import { askedPart } from './range.ts';
 import type { Users } from './users.ts';
 
 interface Asked {
@@ -90,7 +90,7 @@ async function partOf(call: EnvdCall, path: string, { request, response }: Omit<
   const { range: header } = request.headers;
   if (header === undefined) return undefined;
   const { sizeBytes } = await regularFileAt(call, path);
-  const range = parseRange(header, sizeBytes);
+  const range = askedPart(header, sizeBytes);
   if (range === 'unsatisfiable') {
     response.setHeader('content-range', `bytes */${sizeBytes}`);
     throw new HttpError(416, `the file has ${sizeBytes} bytes`);

@@ -1,10 +1,9 @@
-/** The bytes of a request body, at the pace of whoever reads them, with a limit on how long the sender may take. */
+/** The bytes of a request body, as `readBody` gives them, as a stream and with the errors of this face. */
 import { Readable } from 'node:stream';
+import { ProtocolError } from '@space/contract';
+import { readBody, UPLOAD_IDLE_MS } from '@space/http/parts';
 import { HttpError } from './errors.ts';
 import type { EnvdRequest } from './http.ts';
-
-/** Between two pieces. */
-const IDLE_MS = 60_000;
 
 /** Leaving it early leaves the connection open, so that an answer can still be sent. */
 export function pacedBody(request: EnvdRequest): Readable {
@@ -12,25 +11,10 @@ export function pacedBody(request: EnvdRequest): Readable {
 }
 
 async function* pieces(request: EnvdRequest): AsyncGenerator<Uint8Array> {
-  const iterator: AsyncIterator<Uint8Array> = request.iterator({ destroyOnReturn: false });
   try {
-    for (;;) {
-      const item = await within(IDLE_MS, iterator.next());
-      if (item.done) return;
-      yield item.value;
-    }
-  } finally {
-    // Not awaited: after a time-out the iterator still waits for a piece.
-    iterator.return?.().catch(() => undefined);
-  }
-}
-
-async function within<T>(waitMs: number, promise: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new HttpError(408, 'the body comes too slowly')), waitMs);
-  try {
-    return await Promise.race([promise, late.promise]);
-  } finally {
-    clearTimeout(timer);
+    yield* readBody(request, { idleMs: UPLOAD_IDLE_MS });
+  } catch (thrown) {
+    if (!(thrown instanceof ProtocolError)) throw thrown;
+    throw new HttpError(408, 'the body comes too slowly');
   }
 }

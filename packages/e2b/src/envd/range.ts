@@ -1,16 +1,13 @@
 /** The part of a file that a request asks for. */
-
-export interface Part {
-  readonly offset: number;
-  readonly length: number;
-}
+import { type Part, parseRange, partOf } from '@space/http/parts';
 
 /** Undefined: the whole, also for several ranges or what is none, as HTTP has it. */
-export function parseRange(header: string | undefined, sizeBytes: number): Part | 'unsatisfiable' | undefined {
-  const [, first, last] = /^bytes=([0-9]{0,15})-([0-9]{0,15})$/.exec(header ?? '') ?? [];
-  if (first === undefined || last === undefined || (first === '' && last === '')) return undefined;
-  if (first !== '' && last !== '' && Number(last) < Number(first)) return undefined;
-  const offset = first === '' ? Math.max(0, sizeBytes - Number(last)) : Number(first);
-  const end = first === '' || last === '' ? sizeBytes : Math.min(Number(last) + 1, sizeBytes);
-  return offset < end ? { offset, length: end - offset } : 'unsatisfiable';
+export function askedPart(header: string | undefined, sizeBytes: number): Part | 'unsatisfiable' | undefined {
+  const asked = parseRange(header);
+  if (asked === undefined) return undefined;
+  const part =
+    asked.kind === 'suffix'
+      ? partOf(sizeBytes, Math.max(0, sizeBytes - asked.count), asked.count)
+      : partOf(sizeBytes, asked.first, asked.last === undefined ? undefined : asked.last - asked.first + 1);
+  return part.length === 0 ? 'unsatisfiable' : part;
 }
