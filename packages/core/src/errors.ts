@@ -428,6 +428,56 @@ export const ERRORS = {
     title: 'The organisation does not allow that much network',
     nextStep: 'Ask for less, or have an admin change the constraints of the organisation (GET /v1/network).',
   },
+  vault_closed: {
+    status: 503,
+    retry: 'later',
+    title: 'The vault is closed',
+    nextStep: 'Repeat the call: what needs the vault opens it; the message says why it is closed.',
+  },
+  vault_revoked: {
+    status: 403,
+    retry: 'never',
+    title: 'The key of the vault is revoked, so nothing in it can be read',
+    nextStep:
+      'Nothing was destroyed. A key holder of the organisation can reinstate the vault (or enable its key where that is ' +
+      'kept); everything is back then.',
+  },
+  vault_key_wrong: {
+    status: 409,
+    retry: 'never',
+    title: 'The key does not fit the vault',
+    nextStep: 'Give the vault the key that it was made with, or the record of it from a backup of the database.',
+  },
+  vault_damaged: {
+    status: 409,
+    retry: 'never',
+    title: 'The container of the vault is damaged',
+    nextStep: 'The message says what cannot be read; a copy of its header is kept beside it.',
+  },
+  vault_in_use: {
+    status: 409,
+    retry: 'never',
+    title: 'The vault holds something that is in use',
+    nextStep: 'Pause, move or delete what the message names, and repeat the call.',
+  },
+  vault_busy: {
+    status: 409,
+    retry: 'later',
+    title: 'The vault is open elsewhere',
+    nextStep: 'Close it there first; two nodes never open one vault.',
+  },
+  kms_unavailable: {
+    status: 503,
+    retry: 'later',
+    title: 'The KMS that keeps the key of the vault does not answer',
+    nextStep: 'Repeat the call in a while. Nothing is revoked: what runs goes on, and nothing is destroyed.',
+  },
+  kms_refused: {
+    status: 403,
+    retry: 'never',
+    title: 'The KMS does not let the key of the vault be used',
+    nextStep: 'Where the key is kept, enable it and allow the platform to use it; the message says what was refused.',
+  },
   node_unavailable: {
     status: 503,
     retry: 'later',

@@ -23,6 +23,7 @@ export * from './errors.ts';
 export * from './expiry.ts';
 export * from './idle.ts';
 export * from './ids.ts';
+export * from './keys/key-bytes.ts';
 export * from './lifecycle.ts';
 export * from './limits.ts';
 export * from './manifest.ts';
