@@ -34,6 +34,9 @@ export class FakeVault implements Vault {
   /** What a test lets it say. */
   free: VaultSpace = { totalBytes: 2 ** 40, availableBytes: 2 ** 39 };
   readonly storage: FakeStorage;
+  /** Run by `close`, which fails as it does. */
+  onClose: () => Promise<void> = async () => undefined;
+  #isClosed = false;
   readonly #folder: string;
   /** What each life held at its last point. */
   readonly #captured = new Map<LifeId, { readonly disk: Buffer; readonly memory: Buffer }>();
@@ -365,13 +368,19 @@ export class FakeVault implements Vault {
     await this.faults.at('vault.reclaim');
   }
 
-  async close(): Promise<void> {}
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    await this.faults.at('vault.close');
+    await this.onClose();
+    this.#isClosed = true;
+  }
 
   #readLife({ disk, memory }: LifeFiles) {
     return { disk: this.storage.read(disk), memory: this.storage.read(memory) };
   }
 
   #path(...parts: string[]): string {
+    if (this.#isClosed) throw new AppError('vault_closed', `The vault ${this.name} is closed.`);
     return join(this.#folder, ...parts);
   }
 }

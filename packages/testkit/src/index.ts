@@ -1,4 +1,5 @@
 export * from './fake-archive.ts';
+export * from './fake-containers.ts';
 export * from './fake-egress.ts';
 export * from './fake-files.ts';
 export * from './fake-gateway.ts';

@@ -11,8 +11,51 @@
 import type { Changed } from '../cadence.ts';
 import type { AppError } from '../errors.ts';
 import type { LifeId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
+import type { KeyBytes } from '../keys/key-bytes.ts';
 import type { PointManifest, SandboxRecord } from '../manifest.ts';
 import type { Size } from '../size.ts';
+
+/**
+ * The containers of a node's vaults: made, opened, grown and removed here; what is inside is a `Vault`. One that is open stays so
+ * when the process that opened it ends, however it does, since microVMs may run on it; whoever comes next takes it up.
+ */
+export interface VaultContainers {
+  /**
+   * Makes a container of this size, sparse; with a key an encrypted one, which keeps the token (its wrapped key) in its header. Does
+   * nothing where it is there with that key; throws `vault_key_wrong` where it is there with another, or none. Leaves it closed.
+   */
+  create(vault: VaultName, wish: VaultWish): Promise<void>;
+  /**
+   * Opens it, or takes up one that is open, for which no key is needed. Throws `not_found`, `vault_key_wrong` (none was given for
+   * one that has one, too), `vault_damaged`, `vault_busy`. Never makes a file system. Does not keep the key, and does not wipe it.
+   */
+  open(vault: VaultName, key: KeyBytes | null): Promise<Vault>;
+  /** Makes it larger, open or closed; does nothing where it is as large. */
+  grow(vault: VaultName, sizeBytes: number): Promise<void>;
+  /**
+   * Destroys the header first (both copies and the kept backup), then gives the space back. Throws `vault_in_use` where it is open.
+   * Idempotent.
+   */
+  remove(vault: VaultName): Promise<void>;
+  /** All that this node has. */
+  list(): Promise<readonly VaultContainer[]>;
+}
+
+export interface VaultWish {
+  readonly sizeBytes: number;
+  readonly key: KeyBytes | null;
+  /** What to keep in the header beside the data; null: nothing. */
+  readonly token: string | null;
+}
+
+export interface VaultContainer {
+  readonly vault: VaultName;
+  readonly encrypted: boolean;
+  /** Mounted, by whichever process. */
+  readonly open: boolean;
+  /** How it is read, when it is: as it is, by the kernel's dm-crypt, or by the vault server. */
+  readonly way: 'plain' | 'dm-crypt' | 'server';
+}
 
 export interface Vault {
   readonly name: VaultName;
@@ -102,7 +145,7 @@ export interface Vault {
    * blocks twice and more. Takes as long as the disk does.
    */
   reclaim(): Promise<void>;
-  /** Unmounts; every VM on the vault must have ended. */
+  /** Unmounts, and proves that it is; every VM on the vault must have ended. When it throws, the vault is open still, and it can be tried again. */
   close(): Promise<void>;
 }
 
