@@ -4,6 +4,7 @@ export * from './fake-egress.ts';
 export * from './fake-files.ts';
 export * from './fake-gateway.ts';
 export * from './fake-guest.ts';
+export * from './fake-kms.ts';
 export * from './fake-machine.ts';
 export * from './fake-node.ts';
 export * from './fake-packer.ts';
