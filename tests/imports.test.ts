@@ -34,7 +34,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   '@space/archive-folder': ['@space/core'],
   '@space/archive-s3': ['@space/core'],
   '@space/secrets-stores': ['@space/core'],
+  '@space/kms-aws': ['@space/core'],
   '@space/kms-local': ['@space/core'],
+  '@space/kms-transit': ['@space/core'],
   '@space/traces-otel': ['@space/core'],
   '@space/db-postgres': ['@space/core', '@space/control'],
 };

@@ -1,0 +1,108 @@
+/** One question to a transit engine: over TLS, or on this machine; nobody is followed elsewhere; the answer is bounded in size and time. */
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { type IncomingMessage, request as requestPlain } from 'node:http';
+import { request as requestTls } from 'node:https';
+import { getCACertificates } from 'node:tls';
+import { AppError } from '@space/core';
+import { meaningOf, unavailable } from './meaning.ts';
+
+export interface Asking {
+  readonly url: string;
+  readonly tokenFile: string;
+  readonly mount: string;
+  readonly namespace?: string;
+  readonly answerWithinMs: number;
+}
+
+export interface TransitQuestion {
+  readonly verb: 'encrypt' | 'decrypt';
+  readonly key: string;
+  readonly body: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+const MAX_ANSWER_BYTES = 64 * 1024;
+const LOOPBACK: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
+
+/** The plaintext or ciphertext, in the form that the engine gives it. */
+export async function askTransit(asking: Asking, question: TransitQuestion): Promise<string> {
+  question.signal.throwIfAborted();
+  const token = await readToken(asking.tokenFile);
+  const signal = AbortSignal.any([question.signal, AbortSignal.timeout(asking.answerWithinMs)]);
+  const { status, text } = await send(asking, question, { token, signal }).catch((thrown: unknown) => {
+    if (thrown instanceof AppError) throw thrown;
+    throw unavailable(signal.aborted ? 'did not answer in time' : 'cannot be reached');
+  });
+  const answer = parsed(text);
+  if (status !== 200) throw meaningOf(status, answer);
+  const wanted = (answer as { data?: Readonly<Record<string, unknown>> } | null)?.data;
+  const found = wanted?.[question.verb === 'encrypt' ? 'ciphertext' : 'plaintext'];
+  if (typeof found !== 'string') throw unavailable('did not answer as a transit engine does');
+  return found;
+}
+
+async function send(
+  { url, mount, namespace }: Asking,
+  { verb, key, body }: TransitQuestion,
+  { token, signal }: { readonly token: string; readonly signal: AbortSignal },
+): Promise<{ readonly status: number; readonly text: string }> {
+  const at = new URL(`/v1/${mount}/${verb}/${key}`, checkedUrl(url));
+  const content = JSON.stringify(body);
+  const headers = {
+    'x-vault-token': token,
+    'x-vault-request': 'true',
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(content),
+    'accept-encoding': 'identity',
+    ...(namespace === undefined ? {} : { 'x-vault-namespace': namespace }),
+  };
+  const sent = { method: 'POST', headers, signal, agent: false } as const;
+  const asked = at.protocol === 'https:' ? requestTls(at, { ...sent, ...verified() }) : requestPlain(at, sent);
+  asked.on('error', () => undefined);
+  asked.end(content);
+  const [answer] = (await once(asked, 'response', { signal })) as [IncomingMessage];
+  try {
+    return { status: answer.statusCode ?? 0, text: await wholeOf(answer) };
+  } finally {
+    asked.destroy();
+  }
+}
+
+/** By the authorities of the machine too, since such a server usually has one of its own; whatever the environment says. */
+function verified() {
+  const ca = [...getCACertificates('bundled'), ...getCACertificates('system'), ...getCACertificates('extra')];
+  return { ca, minVersion: 'TLSv1.2', rejectUnauthorized: true } as const;
+}
+
+async function wholeOf(answer: IncomingMessage): Promise<string> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of answer as AsyncIterable<Buffer>) {
+    length += part.length;
+    if (length > MAX_ANSWER_BYTES) throw unavailable('answered with too much');
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString();
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+export function checkedUrl(text: string): URL {
+  const url = new URL(text);
+  if (url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.includes(url.hostname))) return url;
+  throw new Error(`"${url.origin}" is asked in clear text, which is done on this machine only`);
+}
+
+async function readToken(path: string): Promise<string> {
+  const text = await readFile(path, 'utf8').catch(() => {
+    throw new AppError('kms_unavailable', 'The token for the transit engine cannot be read.');
+  });
+  return text.trim();
+}
