@@ -93,6 +93,38 @@ describe('a collection', () => {
     expect([...world.archive.objects.keys()]).toEqual([]);
   });
 
+  it('reads what archives name before it takes the space, and once it has it, only what came meanwhile', async () => {
+    await using world = await makeWorld();
+    const { two, second } = await twoArchives(world);
+    const held = world.faults.holdNext('archive.put');
+    const collecting = collectSpace(planOf(world));
+    await held.reached;
+    const taken = world.faults.steps.length;
+    held.letGo();
+    expect(await collecting).toMatchObject({ removed: 0, resisted: 0 });
+    const gets = (steps: readonly string[]) => steps.filter((step) => step === 'archive.get').length;
+    expect(gets(world.faults.steps.slice(taken))).toBe(0);
+    expect((await world.import(two)).names.get(second)).toBeDefined();
+  });
+
+  it('keeps the pieces of an archive whose table was missing at first and was sent again meanwhile', async () => {
+    await using world = await makeWorld();
+    const { two, second } = await twoArchives(world);
+    const { objects } = world.archive;
+    const whole = new Map(objects);
+    // Everything small, tables among it, is away while the indexes are read.
+    const small = chunksOf(world).filter((path) => (objects.get(path)?.byteLength ?? 0) < 4096);
+    expect(small.length).toBeGreaterThan(0);
+    for (const path of small) objects.delete(path);
+    const held = world.faults.holdNext('archive.put');
+    const collecting = collectSpace(planOf(world));
+    await held.reached;
+    for (const [path, bytes] of whole) if (small.includes(path)) objects.set(path, bytes);
+    held.letGo();
+    expect(await collecting).toEqual({ removed: 0, kept: chunksOf(world).length, resisted: 0 });
+    expect((await world.import(two)).names.get(second)).toBeDefined();
+  });
+
   it('beside uses that never end gives way to all of them, until it insists: then those who come wait for it, and go on', async () => {
     await using world = await makeWorld();
     const { one, two } = await twoArchives(world);
