@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { SandboxId } from '@space/core';
+import { DEFAULT_VAULT, type SandboxId } from '@space/core';
 import { events, Sandbox, type SpaceError, updateSnapshot } from '@space/sdk';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
@@ -150,7 +150,7 @@ const host = {
 };
 
 async function lifeOf(sandbox: Sandbox) {
-  return (await world.platform.node.inspect(sandbox.id as SandboxId)).life;
+  return (await world.platform.node.inspect(DEFAULT_VAULT, sandbox.id as SandboxId)).life;
 }
 
 async function roundsOf(sandbox: Sandbox): Promise<number> {

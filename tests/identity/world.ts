@@ -11,7 +11,6 @@ import { MemoryRecords } from '@space/control/testing';
 import {
   DEFAULT_ORGANISATION,
   DEFAULT_PROJECT,
-  DEFAULT_VAULT,
   type Guest,
   type GuestIdentity,
   newId,
@@ -22,9 +21,9 @@ import { createNode } from '@space/node';
 import {
   connectFakeGuest,
   FakeArchive,
+  FakeContainers,
   FakeGateway,
   FakeRuntime,
-  FakeVault,
   realClock,
   seededChance,
 } from '@space/testkit';
@@ -59,7 +58,7 @@ export async function makeWorld(memory: 'in_place' | 'written'): Promise<World> 
     egress: new FakeGateway(),
     runtime,
     connectGuest: async (vm) => listening(await connectFakeGuest(vm), vm, heard),
-    vaults: [await FakeVault.open(DEFAULT_VAULT, join(folder, 'vault'))],
+    containers: await FakeContainers.withDefault(folder),
     templates: [{ name: 'base', diskPath, digest: 'base-digest' }],
     ...{ clock, chance, memoryMib: 1000, pool: { memoryMib: 0 } },
     limits: { ...SIZE_LIMITS, memoryMib: ANY, diskMib: ANY },
@@ -68,7 +67,6 @@ export async function makeWorld(memory: 'in_place' | 'written'): Promise<World> 
       accelerator: { name: 'tcg', reason: 'a fake', remedy: null },
       vmmVersion: '1',
       jail: { inForce: [], missing: [] },
-      encrypted: false,
     },
   });
   await node.open();

@@ -52,7 +52,9 @@ export async function checkAll(history: History, client: Client): Promise<void> 
 /** What is recorded of each sandbox is real. */
 export async function checkRecords(world: World): Promise<void> {
   for (const sandbox of await world.records.allSandboxes()) {
-    const { real } = (await world.node?.port.inspect(sandbox.id).catch(() => undefined)) ?? { real: 'absent' };
+    const { real } = (await world.node?.port.inspect(sandbox.vault, sandbox.id).catch(() => undefined)) ?? {
+      real: 'absent',
+    };
     // What the node does not hold is told as crashed.
     const status = statusOf(sandbox);
     const isTrue = status === real || (status === 'crashed' && real === 'absent');

@@ -15,11 +15,14 @@ import {
   type Chance,
   type Clock,
   DEFAULT_VAULT,
+  type KeyBytes,
   type LifeId,
   type SandboxId,
   type SandboxRecord,
   SIZE_LIMITS,
   type SnapshotId,
+  type VaultContainers,
+  type VaultName,
   type Vm,
 } from '@space/core';
 import { createNode, type Node } from '@space/node';
@@ -27,9 +30,9 @@ import {
   connectFakeGuest,
   FAKE_PACKER,
   FakeArchive,
+  FakeContainers,
   FakeGateway,
   FakeRuntime,
-  FakeVault,
   type FakeVm,
   Faults,
   MemoryStorage,
@@ -40,7 +43,8 @@ import { type Served, SimulatedLink } from './link.ts';
 import { type Fate, Process, Steps, type Strike, stepped } from './steps.ts';
 import { VirtualTime } from './time.ts';
 
-const FOLDER = '/vault';
+const VAULTS = '/vaults';
+const FOLDER = `${VAULTS}/${DEFAULT_VAULT}`;
 const IMAGE = '/base.img';
 /** Where archives lie. */
 export const FAR = 'far';
@@ -80,7 +84,7 @@ interface RunningControl {
   readonly link: SimulatedLink;
 }
 
-type RunningNode = Served & { readonly port: Node; readonly vault: FakeVault };
+type RunningNode = Served & { readonly port: Node };
 
 export class World {
   readonly name: 'a' | 'b';
@@ -104,6 +108,7 @@ export class World {
   readonly #memoryMib: number;
   readonly #poolMib: number;
   readonly #clock: Clock;
+  #containers: FakeContainers | null = null;
   #node: RunningNode | null = null;
   #control: RunningControl | null = null;
   #link: SimulatedLink | null = null;
@@ -218,7 +223,8 @@ export class World {
     const process = new Process('node');
     this.#processes.node = process;
     const { steps, storage, alive } = this;
-    const vault = await FakeVault.open(DEFAULT_VAULT, FOLDER, new Faults(), storage);
+    this.#containers =
+      this.#containers?.successor() ?? (await FakeContainers.withDefault(VAULTS, new Faults(), storage));
     const runtime = new FakeRuntime(this.#memory, new Faults(), alive, {}, [], storage);
     const port = createNode({
       egress: new FakeGateway(),
@@ -234,16 +240,7 @@ export class World {
           streams: ['exec', 'attach', 'list', 'watch', 'outgoing'],
         });
       },
-      vaults: [
-        stepped(steps, process, 'vault', vault, {
-          plain: ['lifeFiles', 'space', 'hasImage', 'diskBytes'],
-          answered: (call, [first, second], answer) => {
-            if (call === 'commit') this.#committed(first as { readonly snapshotId: SnapshotId });
-            if (call === 'seal') this.#committed(second as { readonly snapshotId: SnapshotId });
-            return answer;
-          },
-        }),
-      ],
+      containers: this.#steppedContainers(process),
       templates: [{ name: 'base', diskPath: IMAGE, digest: 'base-digest' }],
       clock: this.#clock,
       chance: this.chance,
@@ -255,7 +252,6 @@ export class World {
         accelerator: { name: 'tcg', reason: 'a fake', remedy: null },
         vmmVersion: '1',
         jail: { inForce: [], missing: [] },
-        encrypted: false,
       },
     });
     try {
@@ -264,7 +260,7 @@ export class World {
       steps.note(`the node could not be opened: ${String(thrown)}`);
       return this.kill('node');
     }
-    this.#node = { process, port, vault, lines: new Set() };
+    this.#node = { process, port, lines: new Set() };
     this.#link?.follow(this.#node);
   }
 
@@ -294,6 +290,28 @@ export class World {
       return this.kill('control');
     }
     this.#control = { process, control, link };
+  }
+
+  /** The same vaults, each step in which is one of the process. */
+  #steppedContainers(process: Process): VaultContainers {
+    const containers = this.#containers;
+    if (containers === null) throw new Error('there are some by then');
+    const open = async (name: VaultName, key: KeyBytes | null) =>
+      stepped(this.steps, process, 'vault', await containers.open(name, key), {
+        plain: ['lifeFiles', 'space', 'hasImage', 'diskBytes'],
+        answered: (call, [first, second], answer) => {
+          if (call === 'commit') this.#committed(first as { readonly snapshotId: SnapshotId });
+          if (call === 'seal') this.#committed(second as { readonly snapshotId: SnapshotId });
+          return answer;
+        },
+      });
+    return new Proxy(containers, {
+      get(target, name) {
+        if (name === 'open') return open;
+        const value: unknown = Reflect.get(target, name, target);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
   }
 
   #steppedVm(process: Process, vm: Vm): Vm {

@@ -9,11 +9,19 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { createApiKey, createControl } from '@space/control';
 import { MemoryRecords } from '@space/control/testing';
-import { DEFAULT_VAULT, NO_TRACES, SIZE_LIMITS } from '@space/core';
+import { NO_TRACES, SIZE_LIMITS } from '@space/core';
 import { createHttpServer, createLogger, listen } from '@space/http';
 import { connectNode, serveNode } from '@space/link';
 import { createNode } from '@space/node';
-import { connectFakeGuest, FakeGateway, FakeRuntime, FakeVault, Faults, realClock, seededChance } from '@space/testkit';
+import {
+  connectFakeGuest,
+  FakeContainers,
+  FakeGateway,
+  FakeRuntime,
+  Faults,
+  realClock,
+  seededChance,
+} from '@space/testkit';
 import { openTraces } from '@space/traces-otel';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
@@ -95,7 +103,7 @@ beforeAll(async () => {
     archives: new Map(),
     runtime: new FakeRuntime('in_place', faults),
     connectGuest: connectFakeGuest,
-    vaults: [await FakeVault.open(DEFAULT_VAULT, join(folder, 'vault'), faults)],
+    containers: await FakeContainers.withDefault(folder, faults),
     templates: [{ name: 'base', diskPath: image, digest: 'base-digest' }],
     clock,
     chance,
@@ -108,7 +116,6 @@ beforeAll(async () => {
       accelerator: { name: 'tcg', reason: 'a fake', remedy: null },
       vmmVersion: '1',
       jail: { inForce: [], missing: [] },
-      encrypted: false,
     },
   });
   await node.open();

@@ -1,15 +1,15 @@
 /** The node, composed: assets → accelerator → vault → runtime → node. */
 import { join } from 'node:path';
-import { DEFAULT_VAULT, type EgressPort, hasVm, SIZE_LIMITS, type Vault } from '@space/core';
+import { DEFAULT_VAULT, type EgressPort, hasVm, SIZE_LIMITS } from '@space/core';
 import { connectGuest } from '@space/guest-grpc';
 import type { Assets } from '@space/guest-image';
 import { createNode, type Node } from '@space/node';
 import type { RootHelper } from '@space/root-helper';
 import { findBuilds, openQemuRuntime, probeAccelerator } from '@space/runtime-qemu';
-import { openVault } from '@space/store-btrfs';
 import { openArchives } from './archives.ts';
 import { chance, clock } from './clock.ts';
 import type { Config } from './config.ts';
+import { plainContainers } from './containers.ts';
 import { buildsFolderOf, livesFolderOf, nodeFolderOf, probeFolderOf, vaultFolderOf } from './places.ts';
 import type { Tracing } from './tracing.ts';
 
@@ -30,21 +30,17 @@ export interface OpenNodeOptions {
 
 /** Takes up what runs already. When it fails, nothing stays mounted but what running sandboxes need. */
 export async function openNode(options: OpenNodeOptions): Promise<Node> {
-  const { config, helper, report } = options;
+  const { report } = options;
+  report('probing for KVM');
+  const node = await composeNode(options);
   report('opening the vault');
-  const vault = await openVault({
-    name: DEFAULT_VAULT,
-    folder: vaultFolderOf(config, DEFAULT_VAULT),
-    backing: config.vault.kind,
-    helper,
-  });
-  try {
-    report('probing for KVM');
-    return await openOn(vault, options);
-  } catch (thrown) {
-    await vault.close().catch(() => undefined);
+  await node.open();
+  // It has no key to wait for. When it cannot be opened, there is nothing to serve.
+  await node.openVault({ vault: DEFAULT_VAULT, key: null }).catch(async (thrown: unknown) => {
+    await leaveNode(node).catch(() => undefined);
     throw thrown;
-  }
+  });
+  return node;
 }
 
 /** Ends what can be ended without harm: with sandboxes running, they run on for the next start. */
@@ -53,10 +49,8 @@ export async function leaveNode(node: Node): Promise<void> {
   await (running ? node.release() : node.close());
 }
 
-async function openOn(
-  vault: Vault,
-  { config, assets, helper, egress, report, onWarning, tracing }: OpenNodeOptions,
-): Promise<Node> {
+async function composeNode(options: OpenNodeOptions): Promise<Node> {
+  const { config, assets, helper, egress, report, onWarning, tracing } = options;
   const { kernel, initramfs, templates } = assets;
   const { present: vmm, earlier } = await findBuilds(buildsFolderOf(config), assets.vmm);
   const { launcher } = assets.jail;
@@ -67,11 +61,11 @@ async function openOn(
     cacheFile: join(nodeFolderOf(config), 'accelerator.json'),
   });
   const runtime = await openQemuRuntime({ ...parts, earlier, accelerator: accelerator.name, onWarning });
-  const node = createNode({
+  return createNode({
     runtime,
     connectGuest: (vm, openMs) => connectGuest((port) => vm.connect(port), { vmEnded: vm.ended, limits: { openMs } }),
     egress,
-    vaults: [vault],
+    containers: plainContainers([defaultVaultOf(config)], helper),
     templates: Object.values(templates).map(({ name, disk, digest }) => ({ name, diskPath: disk, digest })),
     clock,
     chance,
@@ -85,13 +79,10 @@ async function openOn(
     limits: SIZE_LIMITS,
     ...tracing,
     onWarning,
-    facts: { runtime: 'qemu', accelerator, vmmVersion: vmm.version, jail: runtime.jail, encrypted: false },
+    facts: { runtime: 'qemu', accelerator, vmmVersion: vmm.version, jail: runtime.jail },
   });
-  try {
-    await node.open();
-  } catch (error) {
-    await runtime.close();
-    throw error;
-  }
-  return node;
+}
+
+function defaultVaultOf(config: NodeConfig) {
+  return { name: DEFAULT_VAULT, folder: vaultFolderOf(config, DEFAULT_VAULT), backing: config.vault.kind };
 }

@@ -37,7 +37,7 @@ export function absentSandbox({ vault, id, epoch }: RecordedSandbox): InspectedS
 /** What is real, as far as the node can be asked. A sandbox that it does not hold is `absent`. */
 export async function inspectReal(node: NodePort, sandbox: RecordedSandbox): Promise<InspectedSandbox> {
   try {
-    return await retryUnavailable(() => node.inspect(sandbox.id));
+    return await retryUnavailable(() => node.inspect(sandbox.vault, sandbox.id));
   } catch (thrown) {
     if (thrown instanceof AppError && thrown.code === 'not_found') return absentSandbox(sandbox);
     throw thrown;

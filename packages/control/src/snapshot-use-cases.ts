@@ -89,7 +89,9 @@ export class SnapshotUseCases {
 
   async listTemplates(_caller: Caller, _input: Input<'listTemplates'>): Promise<TemplateList> {
     const templates = await this.#machinery.ports.node.templates();
-    return { templates: templates.map(({ name, ready }) => ({ name, ready: [...ready] })) };
+    return {
+      templates: templates.map(({ name, ready }) => ({ name, ready: ready.map(({ vault: _, ...rest }) => rest) })),
+    };
   }
 
   async getCapabilities(_caller: Caller, _input: Input<'getCapabilities'>): Promise<Omit<Capabilities, 'previews'>> {

@@ -3,7 +3,7 @@
  * a fault at any step, the VM may crash, and control may be restarted; whatever was acknowledged holds, and whatever failed
  * either took place or did not.
  */
-import { AppError } from '@space/core';
+import { AppError, DEFAULT_VAULT } from '@space/core';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { eventually, NO_LEFTOVERS, World } from './test-world.ts';
@@ -87,7 +87,7 @@ class History {
     const { world, id } = this;
     expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
     const { id: sandboxId, status } = await world.get(id);
-    const { real } = await world.node.inspect(sandboxId);
+    const { real } = await world.node.inspect(DEFAULT_VAULT, sandboxId);
     expect(status).toBe(real);
     if (real === 'running') expect(this.may).toContain(world.node.counterOf(sandboxId));
     const timeline = new Set((await world.timeline(id)).map((point) => point.id as string));

@@ -344,7 +344,7 @@ describe('retention', () => {
   it('removes a point that no record tells of, once that has been so for a while, and nothing of an unknown sandbox', async () => {
     const world = new Rolling();
     const id = await world.make({ snapshots: { everyMs: 'off' } });
-    const { epoch, vault } = await world.node.inspect(id);
+    const { epoch, vault } = await world.node.inspect(DEFAULT_VAULT, id);
     const stray = 'snp_00000000000stray' as SnapshotId;
     await world.node.snapshot({ vault, sandboxId: id, epoch, snapshotId: stray });
     const unknown = 'sbx_0000000000000000' as SandboxId;

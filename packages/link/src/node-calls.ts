@@ -10,6 +10,12 @@ type Told = 'onLifeEnded' | 'onSpace' | 'onBack';
 
 export const NODE_CALLS = {
   capabilities: 'read',
+  vaults: 'read',
+  createVault: 'call',
+  openVault: 'call',
+  closeVault: 'read',
+  growVault: 'read',
+  removeVault: 'read',
   templates: 'read',
   ensureReady: 'read',
   reserveMemory: 'call',
@@ -87,10 +93,16 @@ const ORDERS: readonly string[] = [
   'importPoints',
   'handOver',
   'arrive',
+  'createVault',
+  'openVault',
+  'closeVault',
 ] satisfies readonly NodeCall[];
 /** Those whose first argument is no sandbox. */
 const OF_A_VAULT: readonly string[] = [
   'ensureReady',
+  'growVault',
+  'removeVault',
+  'inspect',
   'deletePoint',
   'checkPoint',
   'points',
@@ -114,6 +126,7 @@ export function checkNodeArgs(method: string, args: readonly unknown[]): void {
   } else if (OF_A_VAULT.includes(method)) {
     checkName('vault', first);
     if (OF_A_POINT.includes(method)) checkId('snapshot', second);
+    if (method === 'inspect') checkId('sandbox', second);
   } else if (first !== undefined) checkId('sandbox', first);
 }
 

@@ -116,6 +116,8 @@ async function readHead(line: Line): Promise<CallHead | Uint8Array | undefined> 
     if (frame.kind === FRAME.ticket) return frame.payload;
     if (frame.kind !== FRAME.call) throw new AppError('bad_request', 'The first frame is no call.');
     const { method, args, traceparent, ticket } = unpackValue(frame.payload) as Partial<CallHead>;
+    // What it held has been copied out, and may be a key.
+    frame.payload.fill(0);
     if (typeof method !== 'string' || !Array.isArray(args))
       throw new AppError('bad_request', 'The call has no method.');
     return {

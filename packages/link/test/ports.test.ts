@@ -1,3 +1,4 @@
+import { DEFAULT_VAULT } from '@space/core';
 /** Connections to ports over the link are as those of the node itself. */
 import { FakeNode } from '@space/testkit';
 import { portCases } from '@space/testkit/port-cases';
@@ -9,7 +10,7 @@ portCases((run) => async () => {
   const sandboxId = await start(world.remote);
   await run({
     openPort: (port, signal) => world.remote.openPort(sandboxId, port, signal),
-    othersGoOn: async () => void (await world.remote.inspect(sandboxId)),
+    othersGoOn: async () => void (await world.remote.inspect(DEFAULT_VAULT, sandboxId)),
     close: () => world.cut(),
   });
 });

@@ -15,9 +15,10 @@ import type {
   SizeLimits,
   SpaceNews,
   Tracer,
-  Vault,
+  VaultContainers,
+  VaultName,
 } from '@space/core';
-import { AppError, NO_TRACES } from '@space/core';
+import { AppError, KeyBytes, NO_TRACES } from '@space/core';
 import { guestCalls } from './guest-calls.ts';
 import { Ledger } from './ledger.ts';
 import type { ConnectGuest, Life } from './life.ts';
@@ -27,9 +28,10 @@ import { createOrders, type NodeState } from './orders.ts';
 import { createPassage } from './passage.ts';
 import { Pool, type PoolOptions } from './pool.ts';
 import { ReadySnapshots, type TemplateSource } from './ready.ts';
-import { recoverLives } from './recover.ts';
+import { recoverLives, recoverVault } from './recover.ts';
 import { SpaceWatch } from './space-watch.ts';
-import type { LifeMachinery } from './start-life.ts';
+import { endLife, type LifeMachinery } from './start-life.ts';
+import { Vaults } from './vaults.ts';
 import { WayOut } from './way-out.ts';
 
 export type { TemplateSource } from './ready.ts';
@@ -39,8 +41,8 @@ export interface NodeOptions {
   readonly connectGuest: ConnectGuest;
   /** Where what leaves sandboxes goes. */
   readonly egress: EgressPort;
-  /** Open vaults; the node closes them. */
-  readonly vaults: readonly Vault[];
+  /** Those that are mounted are taken up; the others wait for an order. */
+  readonly containers: VaultContainers;
   readonly templates: readonly TemplateSource[];
   readonly clock: Clock;
   readonly chance: Chance;
@@ -56,9 +58,7 @@ export interface NodeOptions {
   readonly tracer?: Tracer;
   /** Told what has not gone well and does no harm now. */
   readonly onWarning?: (message: string) => void;
-  readonly facts: Pick<NodeCapabilities, 'runtime' | 'accelerator' | 'vmmVersion' | 'jail'> & {
-    readonly encrypted: boolean;
-  };
+  readonly facts: Pick<NodeCapabilities, 'runtime' | 'accelerator' | 'vmmVersion' | 'jail'>;
 }
 
 export interface Node extends NodePort {
@@ -66,7 +66,7 @@ export interface Node extends NodePort {
   open(): Promise<void>;
   /**
    * The builds of the VMM that something here needed when it was opened: the present one, and those of snapshots and running
-   * VMs. Null: that is not known, since a snapshot could not be read now.
+   * VMs. Null: that is not known, since a snapshot could not be read now, or a vault is closed.
    */
   neededBuilds(): readonly string[] | null;
   /** Lets go of running VMs (they live on and are taken up by the next `open`) and of the vaults' locks. */
@@ -76,12 +76,32 @@ export interface Node extends NodePort {
 }
 
 export function createNode(options: NodeOptions): Node {
-  const vaults = new Map(options.vaults.map((vault) => [vault.name, vault]));
+  const lives = new Map<SandboxId, Life>();
+  const livesOf = (vault: VaultName) => [...lives.values()].filter((life) => life.vault.name === vault);
+  const vaults: Vaults = new Vaults(options.containers, {
+    async opened(vault, wasMounted) {
+      await ledger.load(vault);
+      const known = new Set([...lives.values()].map(({ lifeId }) => lifeId));
+      admitAll(await recoverVault(machinery, ledger, { vault, wasMounted, known }));
+      await ready.load(vault);
+    },
+    livesIn: (vault) => livesOf(vault).length,
+    async endLives(vault) {
+      await Promise.allSettled(livesOf(vault).map((life) => endLife(machinery, life, 'its vault is closed')));
+    },
+    async leaving(vault) {
+      await pool.forget(vault);
+      await spaceWatch.forget(vault);
+    },
+    closed(vault) {
+      ready.unload(vault);
+      ledger.unload(vault);
+    },
+  });
   const ledger = new Ledger(vaults);
   const { tracer = NO_TRACES } = options;
   const listeners = new Set<(end: LifeEnd) => void>();
   const spaceListeners = new Set<(news: SpaceNews) => void>();
-  const lives = new Map<SandboxId, Life>();
   const tellOfSpace = (news: SpaceNews) => {
     for (const listener of spaceListeners) listener(news);
   };
@@ -92,7 +112,8 @@ export function createNode(options: NodeOptions): Node {
         if (life.lifeId === lifeId) tellOfSpace({ kind: 'turned', sandboxId, lifeId });
     },
     onShort(vault, availableBytes) {
-      void pool.leave(ledger.vault(vault));
+      const short = vaults.opened().find(({ name }) => name === vault);
+      if (short !== undefined) void pool.leave(short);
       tellOfSpace({ kind: 'short', vault, availableBytes });
     },
   });
@@ -112,6 +133,7 @@ export function createNode(options: NodeOptions): Node {
 
   const state: NodeState = {
     ledger,
+    vaults,
     machinery,
     pool,
     wayOut,
@@ -127,6 +149,19 @@ export function createNode(options: NodeOptions): Node {
     },
   };
 
+  /** Makes recovered lives those of their sandboxes. */
+  function admitAll(recovered: readonly Life[]): void {
+    const owners = new Map<LifeId, SandboxId>(
+      ledger.held().flatMap(({ record }) => (record.life ? [[record.life, record.sandboxId]] : [])),
+    );
+    for (const life of recovered) {
+      const owner = owners.get(life.lifeId);
+      if (owner === undefined) continue;
+      state.admit(owner, life);
+      wayOut.serve(owner, life);
+    }
+  }
+
   const stop = new AbortController();
   const { archives, limits, packer = THREAD_PACKER } = options;
   const ways = { archives, limits, packer, stop: stop.signal };
@@ -136,10 +171,9 @@ export function createNode(options: NodeOptions): Node {
     ...createPassage(state, ways),
     ...createMoves(state, ways),
     ...guestCalls((sandboxId) => usableLife(state, sandboxId)),
+    ...vaultCalls(vaults),
     templates: async () => ready.status(),
-    async ensureReady(vault, template, size) {
-      return ready.ensure(ledger.vault(vault), template, size);
-    },
+    ensureReady: (vault, template, size) => vaults.use(vault, (use) => ready.ensure(use, template, size)),
     async reserveMemory(claims) {
       machinery.budget.claim(claims);
       await pool.makeRoom();
@@ -171,33 +205,23 @@ export function createNode(options: NodeOptions): Node {
         memory: { totalMib: machinery.budget.totalMib, promisedMib: machinery.budget.promisedMib },
         pool: pool.status(),
         wayOut: wayOut.status(),
-        vaults: await Promise.all(
-          options.vaults.map(async (vault) => ({
-            name: vault.name,
-            encrypted: options.facts.encrypted,
-            ...(await vault.space()),
-          })),
+        vaults: (await vaults.list()).flatMap(({ vault: name, encrypted, space }) =>
+          space === null ? [] : [{ name, encrypted, ...space }],
         ),
         archives: [...options.archives.keys()],
       };
     },
     async open() {
-      await ledger.load();
-      const recovered = await recoverLives(machinery, ledger, options.vaults);
-      const owners = new Map<LifeId, SandboxId>(
-        ledger.held().flatMap(({ record }) => (record.life ? [[record.life, record.sandboxId]] : [])),
-      );
-      for (const life of recovered) {
-        const owner = owners.get(life.lifeId);
-        if (owner === undefined) continue;
-        state.admit(owner, life);
-        wayOut.serve(owner, life);
-      }
-      for (const vault of options.vaults) await ready.load(vault);
+      const failed = await vaults.takeUp();
+      for (const { name, cause } of failed) options.onWarning?.(`The vault ${name} is left as it is: ${String(cause)}`);
+      const opened = vaults.opened();
+      for (const vault of opened) await ledger.load(vault);
+      admitAll(await recoverLives(machinery, ledger, { vaults: opened, isAll: failed.length === 0 }));
+      for (const vault of opened) await ready.load(vault);
     },
     neededBuilds() {
       const builds = ready.vmmBuilds();
-      if (builds === null) return null;
+      if (builds === null || vaults.someAreClosed) return null;
       const running = [...lives.values()].map(({ vm }) => vm.machine.vmmBuild);
       return [...new Set([options.runtime.machine.vmmBuild, ...builds, ...running])];
     },
@@ -215,7 +239,7 @@ export function createNode(options: NodeOptions): Node {
       await pool.close();
       await Promise.all([...lives.values()].map((life) => life.end('the node was closed')));
       await options.runtime.close();
-      for (const vault of options.vaults) await vault.close();
+      await vaults.closeAll();
     },
   };
 }
@@ -224,10 +248,34 @@ function closing(): AppError {
   return new AppError('unavailable', 'The node is being closed.');
 }
 
+/** Keys come as bytes, and go as soon as they were handed over. */
+function vaultCalls(vaults: Vaults): Pick<NodePort, VaultCall> {
+  return {
+    vaults: () => vaults.list(),
+    createVault: ({ vault, key, ...wish }) => withKey(key, (held) => vaults.create(vault, { ...wish, key: held })),
+    openVault: ({ vault, key }) => withKey(key, (held) => vaults.open(vault, held)),
+    closeVault: ({ vault, endLives }) => vaults.close(vault, endLives),
+    growVault: (vault, sizeBytes) => vaults.grow(vault, sizeBytes),
+    removeVault: (vault) => vaults.remove(vault),
+  };
+}
+
+type VaultCall = 'vaults' | 'createVault' | 'openVault' | 'closeVault' | 'growVault' | 'removeVault';
+
+async function withKey<T>(bytes: Uint8Array | null, work: (key: KeyBytes | null) => Promise<T>): Promise<T> {
+  if (bytes === null) return work(null);
+  using key = new KeyBytes(bytes);
+  return await work(key);
+}
+
 function usableLife(state: NodeState, sandboxId: SandboxId): Life {
-  const { record } = state.ledger.get(sandboxId);
+  const held = state.ledger.find(sandboxId);
+  if (held === undefined) {
+    if (!state.vaults.someAreClosed) throw new AppError('not_found', `This node holds no sandbox ${sandboxId}.`);
+    throw new AppError('vault_closed', `${sandboxId} lies in none of the vaults that are open on this node.`);
+  }
   const life = state.lives.get(sandboxId);
   if (life !== undefined) return life;
-  if (record.life !== null) throw new AppError('vm_lost', `The microVM of ${sandboxId} ended unexpectedly.`);
+  if (held.record.life !== null) throw new AppError('vm_lost', `The microVM of ${sandboxId} ended unexpectedly.`);
   throw new AppError('wrong_state', { detail: `${sandboxId} is paused.`, facts: { paused: true } });
 }

@@ -5,9 +5,11 @@
  * - An order's epoch is announced before it waits for its turn, so a later order fences an earlier one that is under way:
  *   each effect is preceded by `checkEpoch`, which throws `superseded`.
  * - A record is durable before anybody is told of what it says.
+ * - Of a vault that is closed nothing is known but the last epochs: a late order is refused also after it was opened again.
  * - A sandbox whose record cannot be read is set aside: it is neither held nor gone, and may only be destroyed.
  */
 import { AppError, type SandboxId, type SandboxRecord, type Vault, type VaultName } from '@space/core';
+import type { Vaults, VaultUse } from './vaults.ts';
 
 interface Entry {
   record: SandboxRecord | null;
@@ -15,6 +17,12 @@ interface Entry {
   announcedEpoch: number;
   tail: Promise<unknown>;
   waiting: number;
+}
+
+interface Turn {
+  readonly vault: VaultName;
+  readonly sandboxId: SandboxId;
+  readonly epoch: number;
 }
 
 export interface Held {
@@ -28,29 +36,38 @@ const REMEMBERED = 10_000;
 export class Ledger {
   readonly #entries = new Map<SandboxId, Entry>();
   readonly #gone = new Map<SandboxId, number>();
-  readonly #aside = new Map<SandboxId, AppError>();
-  readonly #vaults: ReadonlyMap<VaultName, Vault>;
+  readonly #aside = new Map<SandboxId, { readonly vault: VaultName; readonly reason: AppError }>();
+  readonly #vaults: Pick<Vaults, 'get' | 'use'>;
 
-  constructor(vaults: ReadonlyMap<VaultName, Vault>) {
+  constructor(vaults: Pick<Vaults, 'get' | 'use'>) {
     this.#vaults = vaults;
   }
 
+  /** Throws `vault_closed`. Of whoever holds a use of it. */
   vault(name: VaultName): Vault {
-    const vault = this.#vaults.get(name);
-    if (vault === undefined) throw new AppError('not_found', `There is no open vault "${name}" on this node.`);
-    return vault;
+    return this.#vaults.get(name);
   }
 
-  async load(): Promise<void> {
-    for (const vault of this.#vaults.values()) {
-      const { records, damaged } = await vault.sandboxes();
-      for (const { sandboxId, reason } of damaged) this.#aside.set(sandboxId, reason);
-      for (const record of records) {
-        const entry = this.#entry(record.sandboxId);
-        entry.record = record;
-        entry.vault = vault;
-        entry.announcedEpoch = record.epoch;
-      }
+  /** What lies in a vault that was opened; may be told again. */
+  async load(vault: Vault): Promise<void> {
+    const { records, damaged } = await vault.sandboxes();
+    for (const { sandboxId, reason } of damaged) this.#aside.set(sandboxId, { vault: vault.name, reason });
+    for (const record of records) {
+      const entry = this.#entry(record.sandboxId);
+      entry.record = record;
+      entry.vault = vault;
+      entry.announcedEpoch = Math.max(entry.announcedEpoch, record.epoch);
+    }
+  }
+
+  /** The vault is closed. */
+  unload(name: VaultName): void {
+    for (const [sandboxId, { vault }] of this.#aside) if (vault === name) this.#aside.delete(sandboxId);
+    for (const [sandboxId, entry] of this.#entries) {
+      if (entry.vault?.name !== name) continue;
+      entry.record = null;
+      entry.vault = null;
+      if (entry.waiting === 0) this.#forget(sandboxId, entry);
     }
   }
 
@@ -60,13 +77,13 @@ export class Ledger {
 
   /** Why the records of those that are set aside cannot be read. */
   aside(): readonly AppError[] {
-    return [...this.#aside.values()];
+    return [...this.#aside.values()].map(({ reason }) => reason);
   }
 
   /** Throws `record_bad` for one that is set aside, of which nothing is known. */
   find(sandboxId: SandboxId): Held | undefined {
-    const reason = this.#aside.get(sandboxId);
-    if (reason !== undefined) throw reason;
+    const aside = this.#aside.get(sandboxId);
+    if (aside !== undefined) throw aside.reason;
     return this.findReadable(sandboxId);
   }
 
@@ -81,8 +98,12 @@ export class Ledger {
     return held;
   }
 
-  /** Runs `order` when no other order on the sandbox is under way. */
-  async exclusively<T>(sandboxId: SandboxId, epoch: number, order: () => Promise<T>): Promise<T> {
+  /** Runs `order` when no other order on the sandbox is under way, with its vault held open from now on. */
+  async exclusively<T>({ vault, sandboxId, epoch }: Turn, order: (use: VaultUse) => Promise<T>): Promise<T> {
+    return this.#vaults.use(vault, (use) => this.#exclusively(sandboxId, epoch, () => order(use)));
+  }
+
+  async #exclusively<T>(sandboxId: SandboxId, epoch: number, order: () => Promise<T>): Promise<T> {
     const entry = this.#entry(sandboxId);
     entry.announcedEpoch = Math.max(entry.announcedEpoch, epoch);
     entry.waiting += 1;

@@ -36,7 +36,7 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
     <O extends HandOverOrder | ArriveOrder, T>(move: (order: O, signal: AbortSignal) => Promise<T>) =>
     (order: O, signal?: AbortSignal) =>
       machinery.tracer.span({ name: `node ${move.name}`, attributes: { 'space.sandbox': order.sandboxId } }, () =>
-        ledger.exclusively(order.sandboxId, order.epoch, () => move(order, signalOf(options, signal))),
+        ledger.exclusively(order, (use) => move(order, AbortSignal.any([use.signal, signalOf(options, signal)]))),
       );
 
   async function handOver(order: HandOverOrder, signal: AbortSignal): Promise<HandedOver> {

@@ -18,16 +18,19 @@ import {
   type StartOrder,
   type TakenPoint,
   type Vault,
+  type VaultName,
 } from '@space/core';
 import { type CapturedPoint, type CapturePlan, capture, captureDisk, type PointPlan } from './capture.ts';
 import type { Held, Ledger } from './ledger.ts';
 import type { Life } from './life.ts';
 import type { Pool } from './pool.ts';
 import { deleteFiles, endLife, type LifeMachinery, type LifePlan, prepareLife } from './start-life.ts';
+import type { Vaults } from './vaults.ts';
 import type { WayOut } from './way-out.ts';
 
 export interface NodeState {
   readonly ledger: Ledger;
+  readonly vaults: Vaults;
   readonly machinery: LifeMachinery;
   readonly pool: Pool;
   readonly wayOut: WayOut;
@@ -59,16 +62,18 @@ type Orders = Pick<
 >;
 
 export function createOrders(state: NodeState): Orders {
-  const { ledger } = state;
+  const { ledger, vaults } = state;
   const alone =
-    <O extends { sandboxId: SandboxId; epoch: number }, T>(order: (state: NodeState, order: O) => Promise<T>) =>
+    <O extends { vault: VaultName; sandboxId: SandboxId; epoch: number }, T>(
+      order: (state: NodeState, order: O) => Promise<T>,
+    ) =>
     (asked: O) => {
       const { tracer } = state.machinery;
       const span = {
         name: `node ${order.name}`,
         attributes: { 'space.sandbox': asked.sandboxId, 'space.epoch': asked.epoch },
       };
-      const inTurn = () => ledger.exclusively(asked.sandboxId, asked.epoch, () => order(state, asked));
+      const inTurn = () => ledger.exclusively(asked, () => order(state, asked));
       return tracer.span(span, () => state.pool.aside(inTurn));
     };
   return {
@@ -78,26 +83,31 @@ export function createOrders(state: NodeState): Orders {
     pause: alone(pause),
     rewind: alone(rewind),
     destroy: alone(destroy),
-    deletePoint: (vault, snapshotId) => ledger.vault(vault).deletePoint(snapshotId),
-    checkPoint: (vault, snapshotId) => ledger.vault(vault).checkPoint(snapshotId),
-    points: (vault) => ledger.vault(vault).points(),
-    async pointOwner(vault, snapshotId) {
-      const { owner } = await ledger.vault(vault).readManifest(snapshotId);
-      return owner.kind === 'sandbox' ? owner.sandboxId : null;
-    },
+    deletePoint: (name, snapshotId) => vaults.use(name, ({ vault }) => vault.deletePoint(snapshotId)),
+    // No use, since it takes minutes, and harms nobody: it ends with the vault.
+    checkPoint: async (name, snapshotId) => vaults.get(name).checkPoint(snapshotId),
+    points: (name) => vaults.use(name, ({ vault }) => vault.points()),
+    pointOwner: (name, snapshotId) =>
+      vaults.use(name, async ({ vault }) => {
+        const { owner } = await vault.readManifest(snapshotId);
+        return owner.kind === 'sandbox' ? owner.sandboxId : null;
+      }),
     async changed(sandboxId) {
       const life = state.lives.get(sandboxId);
       if (life === undefined) return null;
-      await life.vault.flush(life.lifeId);
-      return life.vault.changed(life.lifeId);
+      return vaults.use(life.vault.name, async ({ vault }) => {
+        await vault.flush(life.lifeId);
+        return vault.changed(life.lifeId);
+      });
     },
-    async inspect(sandboxId) {
-      // One that whoever gave it no longer waits for may still be under way: what is real is what it leaves.
-      await ledger.settled(sandboxId);
-      const held = ledger.find(sandboxId);
-      if (held === undefined) throw new AppError('not_found', `This node holds no sandbox ${sandboxId}.`);
-      return inspected(state, held);
-    },
+    inspect: (vault, sandboxId) =>
+      vaults.use(vault, async () => {
+        // One that whoever gave it no longer waits for may still be under way: what is real is what it leaves.
+        await ledger.settled(sandboxId);
+        const held = ledger.find(sandboxId);
+        if (held === undefined) throw new AppError('not_found', `This node holds no sandbox ${sandboxId}.`);
+        return inspected(state, held);
+      }),
     inspectAll: async () => ledger.held().map((held) => inspected(state, held)),
   };
 }
@@ -107,6 +117,7 @@ async function start(state: NodeState, order: StartOrder): Promise<StartedLife> 
   const vault = ledger.vault(order.vault);
   const before = ledger.find(order.sandboxId)?.record;
   if (before?.moved !== undefined) throw new AppError('wrong_state', `${order.sandboxId} was moved.`);
+  requireVault(state, order);
   if (state.lives.has(order.sandboxId)) throw new AppError('wrong_state', `${order.sandboxId} is running.`);
   const from = order.from === 'crashed' ? crashedDisk(order, before) : order.from;
   const plan: LifePlan = {
@@ -185,6 +196,13 @@ function bringBack({ lives }: NodeState, sandboxId: SandboxId, life: Life): void
   void life.vm.ended.then(() => {
     if (lives.get(sandboxId) === life) lives.delete(sandboxId);
   });
+}
+
+/** It never crosses vaults: another key opens each. */
+function requireVault({ ledger }: NodeState, { sandboxId, vault }: StartOrder): void {
+  const held = ledger.find(sandboxId);
+  if (held === undefined || held.vault.name === vault) return;
+  throw new AppError('wrong_state', `${sandboxId} lies in the vault ${held.vault.name} and not in ${vault}.`);
 }
 
 function crashedDisk(order: StartOrder, record: SandboxRecord | undefined) {

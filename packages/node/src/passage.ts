@@ -67,10 +67,12 @@ export function createPassage(state: NodeState, { archives, limits, packer, stop
   });
   return {
     async *exportPoints({ vault, sandboxId, location, projectId, template, points, base }, signal) {
+      using opened = state.vaults.begin(vault);
       const archive = archiveAt(archives, location);
-      await using use = await useSpace(state, archive, projectId, signalOf({ stop }, signal));
+      const ends = AbortSignal.any([opened.signal, signalOf({ stop }, signal)]);
+      await using use = await useSpace(state, archive, projectId, ends);
       yield* exportPoints({
-        vault: ledger.vault(vault),
+        vault: opened.vault,
         archive: use.archive,
         packer,
         space: projectId,
@@ -101,13 +103,14 @@ export function createPassage(state: NodeState, { archives, limits, packer, stop
     },
     importPoints: (order, signal) =>
       machinery.tracer.span({ name: 'node importPoints', attributes: { 'space.sandbox': order.sandboxId } }, () =>
-        ledger.exclusively(order.sandboxId, order.epoch, async () => {
+        ledger.exclusively(order, async (opened) => {
           const { archive, ref } = placeOf(order);
-          await using use = await useSpace(state, archive, ref.space, signalOf({ stop }, signal));
+          const ends = AbortSignal.any([opened.signal, signalOf({ stop }, signal)]);
+          await using use = await useSpace(state, archive, ref.space, ends);
           const { points } = await readIndex(archive, ref, limits, use.signal);
           const events = importPoints({
             ...{
-              vault: ledger.vault(order.vault),
+              vault: opened.vault,
               archive,
               packer,
               space: ref.space,

@@ -204,6 +204,17 @@ export class Pool {
     });
   }
 
+  /** The vault is being closed: all that lies in it ends, and is not known any more. */
+  forget(vault: Vault): Promise<void> {
+    return this.#inTurn(async () => {
+      for (const [snapshotId, kind] of this.#kinds) if (kind.vault.name === vault.name) this.#kinds.delete(snapshotId);
+      await this.#giveUpWhile(
+        () => true,
+        (kind) => kind.vault.name === vault.name,
+      );
+    });
+  }
+
   /** Ends all members, and fills none any more. */
   async close(): Promise<void> {
     this.#isClosed = true;

@@ -14,10 +14,12 @@ import {
   sizeKey,
   type TemplateStatus,
   type Vault,
+  type VaultName,
 } from '@space/core';
 import { capture } from './capture.ts';
 import { nobody, runInTurn } from './nobody.ts';
 import { endLife, type LifeMachinery, prepareLife } from './start-life.ts';
+import type { VaultUse } from './vaults.ts';
 
 /** A template's root disk, as set-up built it. */
 export interface TemplateSource {
@@ -44,7 +46,7 @@ type BuildStatus = TemplateStatus['ready'][number];
 export class ReadySnapshots {
   readonly #machinery: LifeMachinery;
   readonly #templates: ReadonlyMap<string, TemplateSource>;
-  readonly #ready = new Map<ReadyKey, SnapshotId>();
+  readonly #ready = new Map<ReadyKey, { readonly vault: VaultName; readonly snapshotId: SnapshotId }>();
   readonly #builds = new Map<ReadyKey, Promise<SnapshotId>>();
   readonly #status = new Map<string, Map<ReadyKey, BuildStatus>>();
   readonly #onReady: (ready: ReadySnapshot) => void;
@@ -111,11 +113,20 @@ export class ReadySnapshots {
     );
   }
 
+  /** The vault is closed. */
+  unload(name: VaultName): void {
+    for (const [key, { vault }] of this.#ready) if (vault === name) this.#ready.delete(key);
+    for (const statuses of this.#status.values()) {
+      for (const [key, { vault }] of statuses) if (vault === name) statuses.delete(key);
+    }
+  }
+
   status(): readonly TemplateStatus[] {
     return [...this.#templates.keys()].map((name) => ({ name, ready: [...(this.#status.get(name)?.values() ?? [])] }));
   }
 
-  ensure(vault: Vault, templateName: string, size: Size): Promise<SnapshotId> {
+  /** Of an open vault, which is held so until this ends. A build is given up when its signal aborts. */
+  ensure({ vault, signal }: Pick<VaultUse, 'vault' | 'signal'>, templateName: string, size: Size): Promise<SnapshotId> {
     const template = this.#templates.get(templateName);
     if (template === undefined) {
       const known = [...this.#templates.keys()].join(', ');
@@ -123,17 +134,25 @@ export class ReadySnapshots {
     }
     const key = this.#key(vault, template, size);
     const ready = this.#ready.get(key);
-    if (ready !== undefined) return Promise.resolve(ready);
+    if (ready !== undefined) return Promise.resolve(ready.snapshotId);
     let build = this.#builds.get(key);
     if (build === undefined) {
-      build = this.#build(vault, template, size, key).finally(() => this.#builds.delete(key));
+      build = this.#build(vault, template, size, { key, signal }).finally(() => this.#builds.delete(key));
       this.#builds.set(key, build);
     }
     return build;
   }
 
-  async #build(vault: Vault, template: TemplateSource, size: Size, key: ReadyKey): Promise<SnapshotId> {
-    const report = (step: string, progress: number) => this.#report(template, key, size, step, progress);
+  async #build(
+    vault: Vault,
+    template: TemplateSource,
+    size: Size,
+    { key, signal }: { readonly key: ReadyKey; readonly signal: AbortSignal },
+  ): Promise<SnapshotId> {
+    const report = (step: string, progress: number) => {
+      signal.throwIfAborted();
+      this.#report(template, key, { vault: vault.name, size, step, progress });
+    };
     try {
       report('importing the image', 0.05);
       await vault.importImage(template.digest, template.diskPath);
@@ -196,8 +215,8 @@ export class ReadySnapshots {
 
   #isReady(vault: Vault, template: TemplateSource, size: Size, snapshotId: SnapshotId): void {
     const key = this.#key(vault, template, size);
-    this.#ready.set(key, snapshotId);
-    this.#report(template, key, size, 'ready', 1);
+    this.#ready.set(key, { vault: vault.name, snapshotId });
+    this.#report(template, key, { vault: vault.name, size, step: 'ready', progress: 1 });
     this.#onReady({ snapshotId, vault, template: template.name, size });
   }
 
@@ -205,13 +224,13 @@ export class ReadySnapshots {
     return `${vault.name}/${template.digest}/${sizeKey(size)}`;
   }
 
-  #report(template: TemplateSource, key: ReadyKey, size: Size, step: string, progress: number): void {
+  #report(template: TemplateSource, key: ReadyKey, status: Omit<BuildStatus, 'state'>): void {
     let statuses = this.#status.get(template.name);
     if (statuses === undefined) {
       statuses = new Map();
       this.#status.set(template.name, statuses);
     }
-    statuses.set(key, { size, state: progress === 1 ? 'ready' : 'building', step, progress });
+    statuses.set(key, { ...status, state: status.progress === 1 ? 'ready' : 'building' });
   }
 }
 

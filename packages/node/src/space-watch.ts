@@ -89,6 +89,15 @@ export class SpaceWatch {
     this.#lookIn(watch, 0);
   }
 
+  /** The vault is being closed, and nothing runs in it. */
+  async forget(vault: Vault): Promise<void> {
+    const watch = this.#watches.get(vault.name);
+    if (watch === undefined) return;
+    this.#watches.delete(vault.name);
+    await watch.looking;
+    if (watch.timer !== null) clearTimeout(watch.timer);
+  }
+
   close(): void {
     this.#closed = true;
     for (const { timer } of this.#watches.values()) if (timer !== null) clearTimeout(timer);
@@ -130,7 +139,7 @@ export class SpaceWatch {
 
   #lookIn(watch: Watch, ms: number): void {
     if (watch.timer !== null) clearTimeout(watch.timer);
-    if (this.#closed) return;
+    if (this.#closed || this.#watches.get(watch.vault.name) !== watch) return;
     watch.timer = setTimeout(() => void this.look(watch.vault), ms);
     watch.timer.unref();
   }

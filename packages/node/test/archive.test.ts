@@ -76,7 +76,7 @@ describe.each(WORLD_KINDS)('an archive, memory $memory, reached $reached', (kind
     await expect(world.start(copy.sandboxId, copy.head)).rejects.toMatchObject({ code: 'snapshot_unfit' });
     const disk = await imported(world, archive, true);
     await world.start(disk.sandboxId, disk.head);
-    expect(await world.node.inspect(disk.sandboxId)).toMatchObject({ real: 'running', head: disk.head });
+    expect(await world.node.inspect(DEFAULT_VAULT, disk.sandboxId)).toMatchObject({ real: 'running', head: disk.head });
     expect(await world.run(disk.sandboxId, 'get at')).toBe('');
     await world.snapshot(disk.sandboxId);
   });

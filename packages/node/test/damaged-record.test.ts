@@ -1,3 +1,4 @@
+import { DEFAULT_VAULT } from '@space/core';
 /** One record that cannot be read: its sandbox is neither served nor taken for gone, and nobody else notices. */
 import { describe, expect, it } from 'vitest';
 import { makeWorld, WORLD_KINDS } from './world.ts';
@@ -18,7 +19,7 @@ describe.each(WORLD_KINDS)('a record that cannot be read, memory $memory, reache
     expect(await world.run(other, 'get at')).toBe('one');
     expect((await world.node.inspectAll()).map(({ sandboxId }) => sandboxId)).toEqual([other]);
     const bad = { code: 'record_bad' };
-    await expect(world.node.inspect(spoilt)).rejects.toMatchObject(bad);
+    await expect(world.node.inspect(DEFAULT_VAULT, spoilt)).rejects.toMatchObject(bad);
     await expect(world.run(spoilt, 'get at')).rejects.toMatchObject(bad);
     await expect(world.start(spoilt, point)).rejects.toMatchObject(bad);
     await expect(world.rewind(spoilt, point)).rejects.toMatchObject(bad);
@@ -27,7 +28,7 @@ describe.each(WORLD_KINDS)('a record that cannot be read, memory $memory, reache
 
     storage.write(file, record);
     await world.restart();
-    expect(await world.node.inspect(spoilt)).toMatchObject({ real: 'running' });
+    expect(await world.node.inspect(DEFAULT_VAULT, spoilt)).toMatchObject({ real: 'running' });
     await world.run(spoilt, 'get at');
   });
 
@@ -37,9 +38,9 @@ describe.each(WORLD_KINDS)('a record that cannot be read, memory $memory, reache
     world.vault.storage.write(world.vault.recordOf(spoilt), '{');
     await world.restart();
     await world.destroy(spoilt);
-    await expect(world.node.inspect(spoilt)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(world.node.inspect(DEFAULT_VAULT, spoilt)).rejects.toMatchObject({ code: 'not_found' });
     await world.restart();
-    const { life } = await world.node.inspect(other);
+    const { life } = await world.node.inspect(DEFAULT_VAULT, other);
     expect(await world.leftovers()).toMatchObject({ lives: [life], alive: [life], staging: [] });
   });
 });

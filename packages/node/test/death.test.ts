@@ -1,3 +1,4 @@
+import { DEFAULT_VAULT } from '@space/core';
 /**
  * The daemon dies at each step of each order, and another takes over: the sandbox is running or paused, with the memory
  * that it had before the order or has after it, and nothing is left over.
@@ -20,7 +21,7 @@ describe.each(WORLD_KINDS)('the death of the daemon at any step, memory $memory,
       await world.restart();
       const where = `${step} #${nth}`;
       await expectClean(world, sandbox, where);
-      const { real, head } = await world.node.inspect(sandbox);
+      const { real, head } = await world.node.inspect(DEFAULT_VAULT, sandbox);
       expect(['running', 'paused'], where).toContain(real);
       if (real === 'paused' && head !== null) await world.start(sandbox, head);
       expect(['two', order.after], where).toContain(await world.run(sandbox, 'get at'));

@@ -1,5 +1,5 @@
 /** The orders that change a sandbox, and every step that each takes: the axes of the fault matrices. */
-import type { SandboxId, SnapshotId } from '@space/core';
+import { DEFAULT_VAULT, type SandboxId, type SnapshotId } from '@space/core';
 import { expect } from 'vitest';
 import { makeWorld, type World, type WorldKind } from './world.ts';
 
@@ -59,7 +59,7 @@ export function skip(world: World, step: string, nth: number): void {
 
 /** One VM at most, and nothing in the vault but what the sandbox's record names. */
 export async function expectClean(world: World, sandbox: SandboxId, where: string): Promise<void> {
-  const { life } = await world.node.inspect(sandbox);
+  const { life } = await world.node.inspect(DEFAULT_VAULT, sandbox);
   const lives = life === null ? [] : [life];
   expect(await world.leftovers(), where).toEqual({ lives, staging: [], alive: lives });
 }

@@ -2,7 +2,7 @@
  * A fault at each step of each order. After it: the sandbox is what it was or what was asked, never in between; the same
  * order, repeated, works; nothing is left over.
  */
-import { AppError, type SandboxId, type SnapshotId } from '@space/core';
+import { AppError, DEFAULT_VAULT, type SandboxId, type SnapshotId } from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { expectClean, ORDERS, type Order, skip, stepsOf } from './each-step.ts';
 import { makeWorld, WORLD_KINDS, type World } from './world.ts';
@@ -43,7 +43,7 @@ describe.each(WORLD_KINDS)('an agent that does not answer, memory $memory, reach
         message: expect.stringMatching(/It says nothing\. Nothing again\.$/),
       });
       expect(connectsOf() - before).toBe(1);
-      expect((await world.node.inspect(sandbox)).real).toBe('running');
+      expect((await world.node.inspect(DEFAULT_VAULT, sandbox)).real).toBe('running');
       expect((await world.leftovers()).staging).toEqual([]);
       expect(await world.run(sandbox, 'get at')).toBe('one');
       expect(world.faults.steps.slice(-3)).toEqual(['guest.connect', 'guest.thaw', 'guest.exec']);
@@ -53,14 +53,14 @@ describe.each(WORLD_KINDS)('an agent that does not answer, memory $memory, reach
 });
 
 async function retry(world: World, sandbox: SandboxId, order: Order, point: SnapshotId, where: string): Promise<void> {
-  const { real } = await world.node.inspect(sandbox);
+  const { real } = await world.node.inspect(DEFAULT_VAULT, sandbox);
   expect(['running', 'paused'], where).toContain(real);
   const already = (order.name === 'resume' && real === 'running') || (order.name === 'pause' && real === 'paused');
   if (!already) await order.act(world, sandbox, point);
 }
 
 async function expectDone(world: World, sandbox: SandboxId, order: Order, where: string): Promise<void> {
-  const { real, head } = await world.node.inspect(sandbox);
+  const { real, head } = await world.node.inspect(DEFAULT_VAULT, sandbox);
   expect(real, where).toBe(order.after === null ? 'paused' : 'running');
   if (order.after === null && head !== null) await world.start(sandbox, head);
   expect(await world.run(sandbox, 'get at'), where).toBe(order.after ?? 'two');

@@ -19,7 +19,7 @@ describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $
       await write(world, sandbox, '/f', `file ${cycle}`);
       const point = await world.pause(sandbox);
       expect((await world.leftovers()).alive).toEqual([]);
-      expect((await world.node.inspect(sandbox)).real).toBe('paused');
+      expect((await world.node.inspect(DEFAULT_VAULT, sandbox)).real).toBe('paused');
       const refused = world.node.processes(sandbox);
       await expect(refused).rejects.toMatchObject({ code: 'wrong_state', facts: { paused: true } });
       await world.start(sandbox, point);
@@ -118,7 +118,7 @@ describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $
     vmOf(world).die();
     await expect(world.run(sandbox, 'get at')).rejects.toMatchObject({ code: 'vm_lost' });
     await expect.poll(() => ends).toEqual([sandbox]);
-    expect((await world.node.inspect(sandbox)).real).toBe('crashed');
+    expect((await world.node.inspect(DEFAULT_VAULT, sandbox)).real).toBe('crashed');
     await world.start(sandbox, 'crashed', 2);
     expect(await read(world, sandbox, '/f')).toBe('on disk');
     expect(await world.run(sandbox, 'get at')).toBe('');
@@ -138,7 +138,7 @@ describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $
     await expect(snapshot).rejects.toMatchObject({ code: 'superseded' });
     await deleted;
     expect(await world.leftovers()).toEqual({ lives: [], staging: [], alive: [] });
-    await expect(world.node.inspect(sandbox)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(world.node.inspect(DEFAULT_VAULT, sandbox)).rejects.toMatchObject({ code: 'not_found' });
   });
 
   it('leaves nothing of a snapshot whose VM dies while it stands still', async () => {
@@ -217,7 +217,7 @@ describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $
     const pause = world.pause(sandbox);
     await held.reached;
     let answered = false;
-    const inspected = world.node.inspect(sandbox).finally(() => {
+    const inspected = world.node.inspect(DEFAULT_VAULT, sandbox).finally(() => {
       answered = true;
     });
     expect((await world.node.inspectAll()).map(({ real }) => real)).toEqual(['running']);
@@ -258,12 +258,12 @@ describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $
     await using world = await makeWorld(kind);
     const sandbox = await world.create();
     const usage = await world.node.usage(sandbox);
-    expect(usage).toMatchObject({ lifeId: (await world.node.inspect(sandbox)).life });
+    expect(usage).toMatchObject({ lifeId: (await world.node.inspect(DEFAULT_VAULT, sandbox)).life });
     expect(usage?.memoryBytes).toBeGreaterThan(0);
     expect(usage?.diskBytes).toBeGreaterThan(0);
     await world.pause(sandbox);
     expect(await world.node.usage(sandbox)).toBeNull();
-    expect((await world.node.inspect(sandbox)).real).toBe('paused');
+    expect((await world.node.inspect(DEFAULT_VAULT, sandbox)).real).toBe('paused');
     expect(await world.node.usage(newId('sandbox', world.chance))).toBeNull();
   });
 });

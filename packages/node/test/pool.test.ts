@@ -218,7 +218,7 @@ describe.each(WORLD_KINDS.filter(({ reached }) => reached === 'itself'))('a clai
     await deleted;
     await full(world);
     await expectClean(world);
-    await expect(world.node.inspect(sandbox)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(world.node.inspect(DEFAULT_VAULT, sandbox)).rejects.toMatchObject({ code: 'not_found' });
   });
 });
 
@@ -233,7 +233,7 @@ describe.each(WORLD_KINDS)('the death of the daemon, memory $memory, reached $re
       world.start(sandbox, await world.ready()).catch(() => undefined);
       await held.reached;
       await world.die();
-      const known = await world.node.inspect(sandbox).catch(() => null);
+      const known = await world.node.inspect(DEFAULT_VAULT, sandbox).catch(() => null);
       expect(known?.real ?? 'absent', step).toBe(step === 'guest.thaw' ? 'running' : 'absent');
       await full(world);
       await expectClean(world, step);

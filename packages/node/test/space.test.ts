@@ -1,5 +1,5 @@
 /** What the node does as its vault runs full: nobody dies, and each goes on. */
-import type { SandboxId, SpaceNews } from '@space/core';
+import { DEFAULT_VAULT, type SandboxId, type SpaceNews } from '@space/core';
 import { describe, expect, it, vi } from 'vitest';
 import { makeWorld, WORLD_KINDS, type World } from './world.ts';
 
@@ -8,7 +8,7 @@ const PLENTY = { totalBytes: 100 * GIB, availableBytes: 50 * GIB };
 const NEARLY_NONE = { totalBytes: 100 * GIB, availableBytes: 2 ** 20 };
 const LITTLE = { totalBytes: 100 * GIB, availableBytes: 2 ** 20 * 400 };
 
-const realOf = async (world: World, sandbox: SandboxId) => (await world.node.inspect(sandbox)).real;
+const realOf = async (world: World, sandbox: SandboxId) => (await world.node.inspect(DEFAULT_VAULT, sandbox)).real;
 /** Until it holds. (`expect.poll` does not work in tests that run beside each other.) */
 const holds = (check: () => void | Promise<void>) => vi.waitFor(check, { timeout: 5_000, interval: 5 });
 const settles = (world: World, sandbox: SandboxId, real: string) =>
@@ -49,7 +49,7 @@ describe.concurrent.each(WORLD_KINDS)('a vault that runs full, with memory $memo
   it('stops who fills it first, and lets the others run', async () => {
     await using world = await makeWorld(kind);
     const [quiet, writer] = [await world.create(), await world.create()];
-    const { life } = await world.node.inspect(writer);
+    const { life } = await world.node.inspect(DEFAULT_VAULT, writer);
     const vm = [...world.runtime.alive.values()].find(({ record }) => record.lifeId === life);
     if (vm === undefined) throw new Error('it does not run');
     const writing = setInterval(() => {

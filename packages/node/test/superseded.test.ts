@@ -1,5 +1,5 @@
 /** What an upgrade of a template leaves behind: its earlier image, and the ready snapshots that were booted from it. */
-import { AppError } from '@space/core';
+import { AppError, DEFAULT_VAULT } from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { makeWorld, WORLD_KINDS } from './world.ts';
 
@@ -23,7 +23,7 @@ describe.each(WORLD_KINDS)('after an upgrade of a template, memory $memory, reac
     expect(await world.run(running, 'marks')).toContain('kept');
     await world.rewind(running, point);
     expect(await world.run(running, 'marks')).toContain('kept');
-    const { head } = await world.node.inspect(paused);
+    const { head } = await world.node.inspect(DEFAULT_VAULT, paused);
     if (head === null) throw new Error('it is paused nowhere');
     await world.start(paused, head);
     await world.create();
@@ -53,7 +53,7 @@ describe.each(WORLD_KINDS)('after an upgrade of a template, memory $memory, reac
     await world.restart('fake-2', ['fake-1']);
     expect(world.neededBuilds()).toEqual(['fake-2', 'fake-1']);
     await world.destroy(running);
-    const { head } = await world.node.inspect(paused);
+    const { head } = await world.node.inspect(DEFAULT_VAULT, paused);
     if (head === null) throw new Error('it is paused nowhere');
     await world.destroy(paused, [head]);
     await world.restart('fake-2', ['fake-1']);

@@ -1,5 +1,5 @@
 /** What programs open to the outside, on fakes: whose it is, how it is counted, and how it ends. */
-import { AppError, MAX_EGRESS_CONNECTIONS, type SandboxId } from '@space/core';
+import { AppError, DEFAULT_VAULT, MAX_EGRESS_CONNECTIONS, type SandboxId } from '@space/core';
 import type { EgressHandler } from '@space/testkit';
 import { expect, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
@@ -8,7 +8,7 @@ const KIND = { memory: 'in_place', reached: 'itself' } as const;
 
 /** A program of the sandbox's running life that connects. */
 async function dial(world: World, sandboxId: SandboxId, host = 'api.example.com', port = 443) {
-  const { life } = await world.node.inspect(sandboxId);
+  const { life } = await world.node.inspect(DEFAULT_VAULT, sandboxId);
   const vm = life === null ? undefined : world.runtime.alive.get(life);
   if (vm === undefined || life === null) throw new Error('it does not run');
   return { life, program: vm.outgoing.dial(host, port) };

@@ -15,16 +15,16 @@ import {
   type SizeLimits,
   type SnapshotId,
   type SnapshotKind,
-  type VaultSpace,
 } from '@space/core';
 import { connectNode, type RemoteNode, type Service, serveNode } from '@space/link';
 import { createNode, type Node, type PoolOptions } from '@space/node';
 import {
   connectFakeGuest,
   FakeArchive,
+  FakeContainers,
   FakeEgress,
   FakeRuntime,
-  FakeVault,
+  type FakeVault,
   Faults,
   realClock,
   seededChance,
@@ -50,6 +50,7 @@ export interface World extends AsyncDisposable {
   node: NodePort;
   /** The present node's; `free` says how much is left in it. */
   vault: FakeVault;
+  containers: FakeContainers;
   readonly archive: FakeArchive;
   readonly faults: Faults;
   readonly runtime: FakeRuntime;
@@ -84,7 +85,6 @@ export interface World extends AsyncDisposable {
 interface Opening {
   readonly vmmBuild?: string | undefined;
   readonly earlier?: readonly string[] | undefined;
-  readonly free?: VaultSpace;
   readonly imageDigest?: string | undefined;
 }
 
@@ -108,16 +108,16 @@ export async function makeWorld(
   let remote: RemoteNode | null = null;
   let present: Node | null = null;
   let presentVault = new MortalFaults(faults);
+  let containers = await FakeContainers.withDefault(folder);
   const warnings: string[] = [];
-  const open = async ({ vmmBuild = 'fake-1', earlier = [], free, imageDigest = 'base-digest' }: Opening = {}) => {
+  const open = async ({ vmmBuild = 'fake-1', earlier = [], imageDigest = 'base-digest' }: Opening = {}) => {
     presentVault = new MortalFaults(faults);
-    const fakeVault = await FakeVault.open(DEFAULT_VAULT, join(folder, 'vault'), presentVault);
-    if (free !== undefined) fakeVault.free = free;
+    containers = containers.successor(presentVault);
     const node = createNode({
       runtime: new FakeRuntime(memory, faults, runtime.alive, { vmmBuild }, earlier),
       connectGuest: connectFakeGuest,
       egress,
-      vaults: [fakeVault],
+      containers,
       templates: [{ name: 'base', diskPath: image, digest: imageDigest }],
       clock: realClock(),
       chance,
@@ -131,18 +131,19 @@ export async function makeWorld(
         accelerator: { name: 'tcg', reason: 'a fake', remedy: null },
         vmmVersion: '1',
         jail: { inForce: [], missing: [] },
-        encrypted: false,
       },
     });
     await node.open();
     present = node;
-    if (reached === 'itself') return { node, vault: fakeVault };
+    const vault = containers.opened.get(DEFAULT_VAULT);
+    if (vault === undefined) throw new Error('the default vault is taken up');
+    if (reached === 'itself') return { node, vault, containers };
     // A daemon that dies takes its connections with it; who gives orders stays, and finds the next one.
     await service?.close();
     service = await serveNode({ node, socketPath, onUnexpected: () => undefined });
     remote ??= connectNode({ socketPath });
     await remote.whenUp(AbortSignal.timeout(5_000));
-    return { node: remote, vault: fakeVault };
+    return { node: remote, vault, containers };
   };
   let epoch = 0;
   const vault = DEFAULT_VAULT;
@@ -190,15 +191,14 @@ export async function makeWorld(
     async restart(vmmBuild, earlier, imageDigest) {
       // The dead one looks no more.
       await present?.release();
-      const { free } = world.vault;
-      Object.assign(world, await open({ vmmBuild, earlier, free, imageDigest }));
+      Object.assign(world, await open({ vmmBuild, earlier, imageDigest }));
     },
     async die() {
       presentVault.isDead = true;
       Object.assign(world, await open());
     },
     async leftovers() {
-      const entries = (part: string) => readdir(join(folder, 'vault', part));
+      const entries = (part: string) => readdir(join(folder, DEFAULT_VAULT, part));
       return { lives: await entries('lives'), staging: await entries('staging'), alive: [...runtime.alive.keys()] };
     },
     async [Symbol.asyncDispose]() {

@@ -7,10 +7,7 @@ containersSuite('the fake', async () => {
   const containers = new FakeContainers('/vaults', new Faults(), new MemoryStorage());
   return {
     containers,
-    async afterCrash() {
-      containers.crash();
-      return containers;
-    },
+    afterCrash: async () => containers.successor(),
     dispose: async () => undefined,
   };
 });

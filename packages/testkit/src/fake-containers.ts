@@ -1,15 +1,17 @@
 /**
- * The containers of a node's vaults, in folders. As the real ones, an open one stays open when who opened it is gone: `crash` is
- * the death of that process, and the same object is then what the next process finds.
+ * The containers of a node's vaults, in folders. As the real ones, an open one stays open when who opened it is gone; the
+ * `successor` is what the next process finds.
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import {
   AppError,
+  DEFAULT_VAULT,
   type KeyBytes,
   type VaultContainer,
   type VaultContainers,
   type VaultName,
+  type VaultSpace,
   type VaultWish,
 } from '@space/core';
 import { type FakeStorage, REAL_FOLDERS } from './fake-storage.ts';
@@ -28,14 +30,40 @@ interface Container {
 
 export class FakeContainers implements VaultContainers {
   readonly faults: Faults;
+  /** Those that this process has opened, by name. */
+  readonly opened = new Map<VaultName, FakeVault>();
+  /** What was left in each when the process before ended. */
+  readonly #free = new Map<VaultName, VaultSpace>();
   readonly #folder: string;
   readonly #storage: FakeStorage;
-  readonly #containers = new Map<VaultName, Container>();
+  readonly #containers: Map<VaultName, Container>;
 
-  constructor(folder: string, faults = new Faults(), storage: FakeStorage = REAL_FOLDERS) {
+  constructor(
+    folder: string,
+    faults = new Faults(),
+    storage: FakeStorage = REAL_FOLDERS,
+    containers = new Map<VaultName, Container>(),
+  ) {
     this.#folder = folder;
     this.faults = faults;
     this.#storage = storage;
+    this.#containers = containers;
+  }
+
+  /** With a plain one `default`, which an earlier process has opened. */
+  static async withDefault(folder: string, faults?: Faults, storage?: FakeStorage): Promise<FakeContainers> {
+    const containers = new FakeContainers(folder, new Faults(), storage);
+    await containers.create(DEFAULT_VAULT, { sizeBytes: 2 ** 30, key: null, token: null });
+    await containers.open(DEFAULT_VAULT, null);
+    return containers.successor(faults);
+  }
+
+  /** What the next process finds when this one is dead: what was open is open still, and held by nobody. */
+  successor(faults = this.faults): FakeContainers {
+    for (const container of this.#containers.values()) container.isHeld = false;
+    const next = new FakeContainers(this.#folder, faults, this.#storage, this.#containers);
+    for (const [name, { free }] of this.opened) next.#free.set(name, free);
+    return next;
   }
 
   async create(vault: VaultName, wish: VaultWish): Promise<void> {
@@ -56,11 +84,14 @@ export class FakeContainers implements VaultContainers {
     container.isMounted = true;
     container.isHeld = true;
     const opened = await FakeVault.open(vault, join(this.#folder, vault), this.faults, this.#storage);
+    opened.free = this.#free.get(vault) ?? opened.free;
     opened.onClose = async () => {
       await this.faults.at('containers.close');
       container.isMounted = false;
       container.isHeld = false;
+      this.opened.delete(vault);
     };
+    this.opened.set(vault, opened);
     return opened;
   }
 
@@ -87,14 +118,8 @@ export class FakeContainers implements VaultContainers {
     }));
   }
 
-  /** Whoever opened them is dead; what was open is open still. */
-  crash(): void {
-    for (const container of this.#containers.values()) container.isHeld = false;
-  }
-
   /** The machine was off: nothing is open. */
   powerOff(): void {
-    this.crash();
     for (const container of this.#containers.values()) container.isMounted = false;
   }
 

@@ -18,8 +18,10 @@ import {
   type ArriveOrder,
   type CaptureOrder,
   type Changed,
+  type CloseVaultOrder,
   type CollectedArchives,
   type CollectOrder,
+  type CreateVaultOrder,
   DEFAULT_SIZE,
   DEFAULT_VAULT,
   type DestroyOrder,
@@ -47,6 +49,8 @@ import {
   type NewFile,
   type NodeCapabilities,
   type NodePort,
+  type NodeVault,
+  type OpenVaultOrder,
   type OutputPosition,
   type PoolStatus,
   type ProcessEvent,
@@ -71,6 +75,7 @@ import {
 import type { FakeFiles } from './fake-files.ts';
 import { checkLocation, FAKE_ARCHIVES, FakeNodeArchives } from './fake-node-archives.ts';
 import { FakeGuestState, FakeProcesses } from './fake-node-guest.ts';
+import { FakeNodeVaults } from './fake-node-vaults.ts';
 import { FakePorts } from './fake-ports.ts';
 import type { FakePrograms } from './fake-shell.ts';
 import { Faults } from './faults.ts';
@@ -90,6 +95,7 @@ interface FakeLife {
 }
 
 interface FakeSandbox {
+  readonly vault: VaultName;
   epoch: number;
   generation: number;
   head: SnapshotId;
@@ -103,6 +109,7 @@ interface FakeSandbox {
 }
 
 interface FakePoint {
+  readonly vault: VaultName;
   readonly guest: FakeGuestState;
   readonly parent: SnapshotId | null;
   readonly owner: SandboxId | null;
@@ -116,6 +123,7 @@ const UNCHANGED: Changed = { diskBytes: 0, memoryBytes: 0 };
 
 export class FakeNode implements NodePort {
   readonly faults = new Faults();
+  readonly fakeVaults = new FakeNodeVaults();
   /** What it exports to and imports from; a test may give several nodes the same. */
   archives = new FakeNodeArchives();
   /** How long user processes stand still for a point. */
@@ -231,22 +239,72 @@ export class FakeNode implements NodePort {
       memory: { totalMib: this.memoryMib, promisedMib: this.#promisedMib() },
       pool: NO_POOL,
       wayOut: { open: 0, carried: 0, refused: 0, failed: 0, outBytes: 0, inBytes: 0 },
-      vaults: [{ name: 'default', totalBytes: 2 ** 33, availableBytes: this.availableBytes, encrypted: false }],
+      vaults: this.#listVaults().flatMap(({ vault: name, encrypted, space }) =>
+        space === null ? [] : [{ name, encrypted, ...space }],
+      ),
       archives: [FAKE_ARCHIVES],
     };
   }
 
-  async templates(): Promise<readonly TemplateStatus[]> {
-    return [{ name: 'base', ready: [{ size: DEFAULT_SIZE, state: 'ready', step: 'ready', progress: 1 }] }];
+  async vaults(): Promise<readonly NodeVault[]> {
+    await this.faults.at('vaults');
+    return this.#listVaults();
   }
 
-  async ensureReady(_vault: VaultName, template: string, size: Size): Promise<SnapshotId> {
+  async createVault(order: CreateVaultOrder): Promise<void> {
+    await this.faults.at('createVault');
+    this.fakeVaults.create(order);
+    await this.faults.at('createVault done');
+  }
+
+  async openVault(order: OpenVaultOrder): Promise<void> {
+    await this.faults.at('openVault');
+    this.fakeVaults.open(order);
+    await this.faults.at('openVault done');
+  }
+
+  async closeVault({ vault, endLives }: CloseVaultOrder): Promise<void> {
+    await this.faults.at('closeVault');
+    const running = [...this.#sandboxes].filter(([, sandbox]) => sandbox.vault === vault && sandbox.life !== null);
+    if (running.length > 0 && !endLives) throw new AppError('vault_in_use', `${running.length} sandboxes run in it.`);
+    for (const [, sandbox] of running) {
+      const { life } = sandbox;
+      if (life !== null) sandbox.crashed = { lifeId: life.lifeId, guest: life.guest };
+      this.#endLife(sandbox);
+    }
+    this.fakeVaults.close(vault);
+    await this.faults.at('closeVault done');
+  }
+
+  async growVault(vault: VaultName, sizeBytes: number): Promise<void> {
+    await this.faults.at('growVault');
+    this.fakeVaults.grow(vault, sizeBytes);
+  }
+
+  async removeVault(vault: VaultName): Promise<void> {
+    await this.faults.at('removeVault');
+    this.fakeVaults.remove(vault);
+    for (const [id, sandbox] of this.#sandboxes) if (sandbox.vault === vault) this.#sandboxes.delete(id);
+    for (const [id, point] of this.#points) if (point.vault === vault) this.#points.delete(id);
+  }
+
+  async templates(): Promise<readonly TemplateStatus[]> {
+    return [
+      {
+        name: 'base',
+        ready: [{ vault: DEFAULT_VAULT, size: DEFAULT_SIZE, state: 'ready', step: 'ready', progress: 1 }],
+      },
+    ];
+  }
+
+  async ensureReady(vault: VaultName, template: string, size: Size): Promise<SnapshotId> {
     await this.faults.at('ensureReady');
+    this.fakeVaults.requireOpen(vault);
     if (template !== 'base') throw new AppError('template_unknown', `There is no template "${template}".`);
-    const key = `${template} ${sizeKey(size)}`;
+    const key = `${vault} ${template} ${sizeKey(size)}`;
     const ready = this.#ready.get(key) ?? (this.#nextId('snp') as SnapshotId);
     this.#ready.set(key, ready);
-    this.#points.set(ready, { guest: new FakeGuestState(), parent: null, owner: null });
+    this.#points.set(ready, { vault, guest: new FakeGuestState(), parent: null, owner: null });
     return ready;
   }
 
@@ -270,10 +328,12 @@ export class FakeNode implements NodePort {
     if (known?.moved) throw new AppError('wrong_state', 'It was moved.');
     this.#claimed.delete(order.sandboxId);
     this.#checkMemory(order.size.memoryMib);
-    const guest = order.from === 'crashed' ? known?.crashed?.guest.rebooted() : this.#point(order.from).guest.copy();
+    const guest =
+      order.from === 'crashed' ? known?.crashed?.guest.rebooted() : this.#point(order.from, order.vault).guest.copy();
     if (guest === undefined) throw new AppError('wrong_state', 'There is no disk of an ended life.');
     const life = this.#newLife(guest);
     this.#sandboxes.set(order.sandboxId, {
+      vault: order.vault,
       epoch: order.epoch,
       generation: order.generation,
       head: order.from === 'crashed' ? this.#get(order.sandboxId).head : order.from,
@@ -324,7 +384,7 @@ export class FakeNode implements NodePort {
     await this.faults.at('rewind');
     this.#checkEpoch(order);
     const sandbox = this.#get(order.sandboxId);
-    const next = this.#newLife(this.#point(order.to).guest.copy());
+    const next = this.#newLife(this.#point(order.to, order.vault).guest.copy());
     const { keepAs } = order;
     const kept = sandbox.life === null || keepAs === null ? null : this.#capture(order.sandboxId, keepAs);
     this.#endLife(sandbox);
@@ -344,26 +404,31 @@ export class FakeNode implements NodePort {
     await this.faults.at('destroy done');
   }
 
-  async deletePoint(_vault: VaultName, snapshotId: SnapshotId): Promise<void> {
+  async deletePoint(vault: VaultName, snapshotId: SnapshotId): Promise<void> {
     await this.faults.at('deletePoint');
+    this.fakeVaults.requireOpen(vault);
     if (this.#points.delete(snapshotId)) this.availableBytes += this.bytesPerPoint;
   }
 
-  async checkPoint(_vault: VaultName, snapshotId: SnapshotId): Promise<void> {
+  async checkPoint(vault: VaultName, snapshotId: SnapshotId): Promise<void> {
     await this.faults.at('checkPoint');
-    this.#point(snapshotId);
+    this.fakeVaults.requireOpen(vault);
+    this.#point(snapshotId, vault);
   }
 
-  async points(): Promise<readonly SnapshotId[]> {
-    return [...this.#points.keys()];
+  async points(vault: VaultName): Promise<readonly SnapshotId[]> {
+    this.fakeVaults.requireOpen(vault);
+    return [...this.#points].filter(([, point]) => point.vault === vault).map(([id]) => id);
   }
 
-  async pointOwner(_vault: VaultName, snapshotId: SnapshotId): Promise<SandboxId | null> {
-    return this.#point(snapshotId).owner;
+  async pointOwner(vault: VaultName, snapshotId: SnapshotId): Promise<SandboxId | null> {
+    this.fakeVaults.requireOpen(vault);
+    return this.#point(snapshotId, vault).owner;
   }
 
   async *exportPoints(order: ExportOrder, signal?: AbortSignal): AsyncGenerator<ExportEvent, void> {
     checkLocation(order.location);
+    this.fakeVaults.requireOpen(order.vault);
     for (const [at] of order.points.entries()) {
       await this.faults.at('exportPoints');
       signal?.throwIfAborted();
@@ -375,7 +440,7 @@ export class FakeNode implements NodePort {
         sentBytes: at + 1,
       };
     }
-    const points = order.points.map((id) => ({ ...this.#point(id), id }));
+    const points = order.points.map((id) => ({ ...this.#point(id, order.vault), id }));
     yield this.archives.write(order, points);
     await this.faults.at('exportPoints done');
   }
@@ -396,7 +461,7 @@ export class FakeNode implements NodePort {
       if (name === undefined) throw new AppError('bad_request', 'A point has no name.');
       const parentHere = (parent === null ? undefined : names.get(parent)) ?? null;
       const brought = order.disksOnly ? guest.rebooted() : guest.copy();
-      this.#points.set(name, { guest: brought, parent: parentHere, owner: order.sandboxId });
+      this.#points.set(name, { vault: order.vault, guest: brought, parent: parentHere, owner: order.sandboxId });
     }
     await this.faults.at('importPoints done');
   }
@@ -414,7 +479,7 @@ export class FakeNode implements NodePort {
     if (sandbox.life !== null || sandbox.crashed !== null) throw new AppError('wrong_state', 'It is not paused.');
     await this.faults.at('handOver');
     this.#checkEpoch(order);
-    const points = order.points.map((id) => ({ ...this.#point(id), id }));
+    const points = order.points.map((id) => ({ ...this.#point(id, order.vault), id }));
     const archive = this.archives.nameOf(order, points);
     sandbox.moved = { location: order.location, archive };
     await this.faults.at('handOver sealed');
@@ -444,7 +509,7 @@ export class FakeNode implements NodePort {
     try {
       for (const { id, guest, parent } of brought) {
         await this.faults.at('arrive point');
-        this.#points.set(id, { guest: guest.copy(), parent, owner: order.sandboxId });
+        this.#points.set(id, { vault: order.vault, guest: guest.copy(), parent, owner: order.sandboxId });
       }
       this.#checkEpoch(order);
       this.archives.claim(order.archive, order.claimant);
@@ -455,9 +520,9 @@ export class FakeNode implements NodePort {
     }
     const { template } = written;
     const { generation } = written.move;
-    const { epoch } = order;
+    const { epoch, vault } = order;
     this.#sandboxes.set(order.sandboxId, {
-      ...{ epoch, generation, head, size: DEFAULT_SIZE, template, life: null, crashed: null },
+      ...{ vault, epoch, generation, head, size: DEFAULT_SIZE, template, life: null, crashed: null },
     });
     await this.faults.at('arrive done');
     return { head, generation };
@@ -488,14 +553,16 @@ export class FakeNode implements NodePort {
     return this.#sandboxes.get(sandboxId)?.life?.changed ?? null;
   }
 
-  async inspect(sandboxId: SandboxId): Promise<InspectedSandbox> {
+  async inspect(vault: VaultName, sandboxId: SandboxId): Promise<InspectedSandbox> {
     await this.faults.at('inspect');
+    this.fakeVaults.requireOpen(vault);
     return this.#inspect(sandboxId);
   }
 
   async inspectAll(): Promise<readonly InspectedSandbox[]> {
     await this.faults.at('inspect');
-    const readable = this.sandboxIds().filter((sandboxId) => !this.unreadable.has(sandboxId));
+    const open = [...this.#sandboxes].filter(([, { vault }]) => this.fakeVaults.isOpen(vault)).map(([id]) => id);
+    const readable = open.filter((sandboxId) => !this.unreadable.has(sandboxId));
     return readable.map((sandboxId) => this.#inspect(sandboxId));
   }
 
@@ -620,12 +687,14 @@ export class FakeNode implements NodePort {
   // Inside.
 
   /** Epochs are remembered also for what is gone, so a late order cannot bring it back. */
-  #announce({ sandboxId, epoch }: { readonly sandboxId: SandboxId; readonly epoch: number }): void {
-    this.#checkEpoch({ sandboxId, epoch });
-    this.#epochs.set(sandboxId, epoch);
+  #announce(order: GoOnOrder): void {
+    this.#checkEpoch(order);
+    this.#epochs.set(order.sandboxId, order.epoch);
   }
 
-  #checkEpoch({ sandboxId, epoch }: { readonly sandboxId: SandboxId; readonly epoch: number }): void {
+  /** Before each effect; that the vault is open, too, for what a real node waits for. */
+  #checkEpoch({ vault, sandboxId, epoch }: GoOnOrder): void {
+    this.fakeVaults.requireOpen(vault);
     const highest = this.#epochs.get(sandboxId) ?? 0;
     if (epoch < highest) throw new AppError('superseded', `Epoch ${epoch} is lower than ${highest}.`);
   }
@@ -641,6 +710,7 @@ export class FakeNode implements NodePort {
 
   #get(sandboxId: SandboxId): FakeSandbox {
     const sandbox = this.#sandboxes.get(sandboxId);
+    if (sandbox !== undefined) this.fakeVaults.requireOpen(sandbox.vault);
     if (sandbox === undefined) throw new AppError('not_found', `This node holds no sandbox ${sandboxId}.`);
     if (this.unreadable.has(sandboxId)) throw new AppError('record_bad', `The record of ${sandboxId} cannot be read.`);
     return sandbox;
@@ -657,9 +727,10 @@ export class FakeNode implements NodePort {
     return this.#life(sandboxId).guest.files;
   }
 
-  #point(snapshotId: SnapshotId) {
+  /** None of another vault is found in this one. */
+  #point(snapshotId: SnapshotId, vault: VaultName) {
     const point = this.#points.get(snapshotId);
-    if (point === undefined) throw new AppError('snapshot_bad', `There is no point ${snapshotId}.`);
+    if (point?.vault !== vault) throw new AppError('snapshot_bad', `There is no point ${snapshotId}.`);
     if (this.damaged.has(snapshotId)) throw new AppError('snapshot_bad', `The memory of ${snapshotId} is damaged.`);
     return point;
   }
@@ -689,22 +760,27 @@ export class FakeNode implements NodePort {
   #capture(sandboxId: SandboxId, snapshotId: SnapshotId, kind: SnapshotKind = 'memory'): TakenPoint {
     const life = this.#life(sandboxId);
     const { changed } = life;
-    const parent = this.#get(sandboxId).head;
+    const { vault, head: parent } = this.#get(sandboxId);
     const guest = kind === 'disk' ? life.guest.rebooted() : life.guest.copy();
     if (kind === 'memory') guest.ended = life.processes.ended();
-    this.#points.set(snapshotId, { guest, parent, owner: sandboxId });
+    this.#points.set(snapshotId, { vault, guest, parent, owner: sandboxId });
     life.changed = kind === 'disk' ? { ...changed, diskBytes: 0 } : UNCHANGED;
     const [stoppedMs, frozenMs] = kind === 'disk' ? [0, 0] : [1.04999, this.frozenMs];
     return { snapshotId, parent, takenAt: this.#nextInstant(), stoppedMs, frozenMs, totalMs: 3.000001, changed };
   }
 
   #inspect(sandboxId: SandboxId): InspectedSandbox {
-    const { epoch, generation, head, life, crashed, moved } = this.#get(sandboxId);
+    const { vault, epoch, generation, head, life, crashed, moved } = this.#get(sandboxId);
     const lifeId = (life ?? crashed)?.lifeId ?? null;
     const withoutVm = crashed !== null ? 'crashed' : moved !== undefined ? 'moved' : 'paused';
     const real = life === null ? withoutVm : life.halted ? 'out_of_space' : 'running';
-    const inspected = { vault: DEFAULT_VAULT, sandboxId, real, epoch, generation, head, life: lifeId } as const;
+    const inspected = { vault, sandboxId, real, epoch, generation, head, life: lifeId } as const;
     return moved === undefined ? inspected : { ...inspected, moved };
+  }
+
+  #listVaults(): readonly NodeVault[] {
+    const running = [...this.#sandboxes.values()].filter(({ life }) => life !== null);
+    return this.fakeVaults.list((vault) => running.filter((one) => one.vault === vault).length, this.availableBytes);
   }
 
   /** No two points are of one instant. */

@@ -22,6 +22,7 @@ import type {
 import type { GuestFiles } from './guest-files.ts';
 import type { PortConnection } from './port-connection.ts';
 import type { VmUsage } from './runtime.ts';
+import type { VaultContainer, VaultSpace } from './vault.ts';
 
 /** The calls of the guest's files, each with the sandbox before the rest. */
 export type NodeFiles = {
@@ -32,6 +33,25 @@ export type NodeFiles = {
 
 export interface NodePort extends NodeFiles {
   capabilities(): Promise<NodeCapabilities>;
+  /** The vaults that the node has, open or not. */
+  vaults(): Promise<readonly NodeVault[]>;
+  /** See `VaultContainers.create`; it is closed then. The bytes of the key are wiped, also when it fails. */
+  createVault(order: CreateVaultOrder): Promise<void>;
+  /**
+   * Opens a vault, and takes up what lies in it; idempotent. Until then, and after it was closed, whatever names it or lies in it is
+   * answered with `vault_closed`, with nothing done. Throws `not_found`, and as `VaultContainers.open`. The bytes of the key are wiped,
+   * also when it fails.
+   */
+  openVault(order: OpenVaultOrder): Promise<void>;
+  /**
+   * Waits for what is under way, for seconds, and closes the vault; idempotent. Throws `vault_in_use` while sandboxes run in it, unless
+   * they are to be ended: then nothing begins in it any more, even when this fails, until it is opened again.
+   */
+  closeVault(order: CloseVaultOrder): Promise<void>;
+  /** See `VaultContainers.grow`. */
+  growVault(vault: VaultName, sizeBytes: number): Promise<void>;
+  /** See `VaultContainers.remove`. Throws `vault_in_use` where it is open. */
+  removeVault(vault: VaultName): Promise<void>;
   /** Templates with the state of their ready snapshots, newest step included. */
   templates(): Promise<readonly TemplateStatus[]>;
   /** The ready snapshot of (vault, template, size), built on first use (tens of seconds). Concurrent calls share one build. */
@@ -103,9 +123,9 @@ export interface NodePort extends NodeFiles {
    */
   arrive(order: ArriveOrder, signal?: AbortSignal): Promise<Arrived>;
 
-  /** What is real, once no order on the sandbox is under way. */
-  inspect(sandboxId: SandboxId): Promise<InspectedSandbox>;
-  /** Every sandbox that the node holds. */
+  /** What is real, once no order on the sandbox is under way. Throws `not_found`; `vault_closed`, of which nothing follows. */
+  inspect(vault: VaultName, sandboxId: SandboxId): Promise<InspectedSandbox>;
+  /** Every sandbox that the node holds in the vaults that are open. */
   inspectAll(): Promise<readonly InspectedSandbox[]>;
   /** What its life takes now, as the host sees it; null when none runs. Nothing is asked of the guest. */
   usage(sandboxId: SandboxId): Promise<LifeUsage | null>;
@@ -134,6 +154,33 @@ export interface MemoryClaim {
   readonly sandboxId: SandboxId;
   /** Of its size; what a VMM needs beside it is the node's to add. */
   readonly memoryMib: number;
+}
+
+export interface CreateVaultOrder {
+  readonly vault: VaultName;
+  readonly sizeBytes: number;
+  /** Null: it is not encrypted. */
+  readonly key: Uint8Array | null;
+  readonly token: string | null;
+}
+
+export interface OpenVaultOrder {
+  readonly vault: VaultName;
+  readonly key: Uint8Array | null;
+}
+
+export interface CloseVaultOrder {
+  readonly vault: VaultName;
+  /** What its sandboxes did since their last points is lost. */
+  readonly endLives: boolean;
+}
+
+export interface NodeVault extends Pick<VaultContainer, 'vault' | 'encrypted' | 'way'> {
+  readonly state: 'closed' | 'opening' | 'open' | 'closing';
+  /** Sandboxes that run in it. */
+  readonly lives: number;
+  /** Null: it is not open. */
+  readonly space: VaultSpace | null;
 }
 
 interface Order {
@@ -373,8 +420,9 @@ export interface NodeCapabilities {
   readonly memory: { readonly totalMib: number; readonly promisedMib: number };
   readonly pool: PoolStatus;
   readonly wayOut: WayOutStatus;
+  /** Those that are open. */
   readonly vaults: readonly {
-    readonly name: string;
+    readonly name: VaultName;
     readonly totalBytes: number;
     readonly availableBytes: number;
     readonly encrypted: boolean;
@@ -416,6 +464,7 @@ export interface PoolStatus {
 export interface TemplateStatus {
   readonly name: string;
   readonly ready: readonly {
+    readonly vault: VaultName;
     readonly size: Size;
     readonly state: 'building' | 'ready';
     /** What the build is doing, e.g. "booting", and how far it is, 0 to 1. */
