@@ -28,3 +28,4 @@ export * from './secret-records.ts';
 export type * from './share-records.ts';
 export type { SharedPort } from './shares.ts';
 export type * from './tenant-records.ts';
+export type * from './vault-records.ts';

@@ -51,6 +51,7 @@ import type { ScheduleRecords } from './schedule-records.ts';
 import type { SecretRecords } from './secret-records.ts';
 import type { ShareRecords } from './share-records.ts';
 import type { TenantRecords } from './tenant-records.ts';
+import type { VaultRecords } from './vault-records.ts';
 
 export interface RecordedSandbox extends LifecycleState {
   readonly id: SandboxId;
@@ -451,6 +452,7 @@ export interface Records {
   readonly notices: NoticeRecords;
   readonly secrets: SecretRecords;
   readonly archives: ArchiveRecords;
+  readonly vaults: VaultRecords;
   /** Of the pool of connections, as it is now. */
   load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   /** Throws `unavailable` when the database does not answer. */

@@ -11,6 +11,7 @@ import { schedulesSuite } from './schedules-suite.ts';
 import { secretsSuite } from './secrets-suite.ts';
 import { sharesSuite } from './shares-suite.ts';
 import { tenantsSuite } from './tenants-suite.ts';
+import { vaultsSuite } from './vaults-suite.ts';
 
 recordsSuite('in memory', async () => new MemoryRecords());
 tenantsSuite('in memory', async () => new MemoryRecords());
@@ -24,3 +25,4 @@ sharesSuite('in memory', async () => new MemoryRecords());
 approvalsSuite('in memory', async () => new MemoryRecords());
 noticesSuite('in memory', async () => new MemoryRecords());
 secretsSuite('in memory', async () => new MemoryRecords());
+vaultsSuite('in memory', async () => new MemoryRecords());

@@ -60,6 +60,7 @@ import { MemorySchedules } from './memory-schedules.ts';
 import { MemorySecrets } from './memory-secrets.ts';
 import { MemoryShares } from './memory-shares.ts';
 import { MemoryTenants } from './memory-tenants.ts';
+import { MemoryVaults } from './memory-vaults.ts';
 
 export class MemoryRecords implements Records {
   /** An error: each call throws that instead. */
@@ -109,6 +110,7 @@ export class MemoryRecords implements Records {
     (id) => this.approvals.now(id),
   );
   readonly secrets = new MemorySecrets(() => this.#turn());
+  readonly vaults = new MemoryVaults(() => this.#turn());
   readonly calls = new MemoryCalls(() => this.#turn());
   readonly audit = new MemoryAudit(
     () => this.#turn(),

@@ -13,3 +13,4 @@ export { schedulesSuite } from './schedules-suite.ts';
 export { secretsSuite } from './secrets-suite.ts';
 export { sharesSuite } from './shares-suite.ts';
 export { tenantsSuite } from './tenants-suite.ts';
+export { vaultsSuite } from './vaults-suite.ts';

@@ -31,6 +31,7 @@ import {
   type SecretRecords,
   type ShareRecords,
   type TenantRecords,
+  type VaultRecords,
   voidsApprovals,
 } from '@space/control';
 import {
@@ -68,6 +69,7 @@ import { PostgresSchedules } from './postgres-schedules.ts';
 import { PostgresSecrets } from './postgres-secrets.ts';
 import { PostgresShares } from './postgres-shares.ts';
 import { PostgresTenants } from './postgres-tenants.ts';
+import { PostgresVaults } from './postgres-vaults.ts';
 import { changesOf, operationOf, rowOfBy, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
 import type { Tables } from './schema.ts';
 
@@ -89,6 +91,7 @@ class PostgresRecords implements Records {
   readonly notices: NoticeRecords;
   readonly secrets: SecretRecords;
   readonly archives: ArchiveRecords;
+  readonly vaults: VaultRecords;
   readonly #db: Kysely<Tables>;
   readonly #load: Database['load'];
 
@@ -108,6 +111,7 @@ class PostgresRecords implements Records {
     this.notices = new PostgresNotices(db);
     this.secrets = new PostgresSecrets(db);
     this.archives = new PostgresArchives(db);
+    this.vaults = new PostgresVaults(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {

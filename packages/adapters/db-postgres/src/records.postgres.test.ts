@@ -11,6 +11,7 @@ import {
   secretsSuite,
   sharesSuite,
   tenantsSuite,
+  vaultsSuite,
 } from '@space/control/testing';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
 import { sql } from 'kysely';
@@ -40,7 +41,7 @@ const open = async () => {
   // Nobody but who owns the database can do this to the audit.
   await database.db.transaction().execute(async (tx) => {
     await sql`set local session_replication_role = 'replica'`.execute(tx);
-    await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress, egress_position, audit_chains, audit_links, approvals, webhooks, notices, secrets, secret_bindings, archive_collections`.execute(
+    await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress, egress_position, audit_chains, audit_links, approvals, webhooks, notices, secrets, secret_bindings, archive_collections, vaults`.execute(
       tx,
     );
   });
@@ -61,6 +62,7 @@ egressSuite('in PostgreSQL', open);
 approvalsSuite('in PostgreSQL', open);
 noticesSuite('in PostgreSQL', open);
 secretsSuite('in PostgreSQL', open);
+vaultsSuite('in PostgreSQL', open);
 archivesSuite('in PostgreSQL', open);
 chainSuite('in PostgreSQL', open);
 

@@ -16,6 +16,7 @@ import type {
   SnapshotBefore,
   SnapshotTimings,
   StartTimings,
+  VaultRevocation,
 } from '@space/control';
 import type {
   Action,
@@ -347,6 +348,27 @@ interface NoticeTable {
   tries: Generated<number>;
 }
 
+interface VaultTable {
+  name: string;
+  organisation_id: string;
+  is_default: boolean;
+  state: 'making' | 'ready' | 'removed';
+  size_bytes: BigNumber;
+  /** Which key of the customer's has wrapped the keyring; null, as the keyring is: it is plain, or removed. */
+  kms: string | null;
+  kms_key: string | null;
+  wrapped: Buffer | null;
+  revocation: ColumnType<StoredRevocation | null, string | null, string | null>;
+  on_revoke: 'pause' | 'kill';
+  outage_ms: ColumnType<string | null, number | null, number | null>;
+  version: number;
+  created_at: Date;
+  updated_at: Date;
+}
+
+/** As JSON keeps it. */
+type StoredRevocation = Omit<VaultRevocation, 'at'> & { readonly at: string };
+
 export interface Tables {
   sandboxes: SandboxTable;
   snapshots: SnapshotTable;
@@ -372,6 +394,7 @@ export interface Tables {
   secrets: SecretTable;
   secret_bindings: BindingTable;
   archive_collections: ArchiveCollectionTable;
+  vaults: VaultTable;
 }
 
 export type SandboxRow = Selectable<SandboxTable>;
@@ -962,6 +985,32 @@ export const MIGRATIONS: Record<string, Migration> = {
           add column started_at timestamptz(3),
           add column public_ports boolean not null default false,
           add column access jsonb`.execute(db);
+    },
+  },
+  '0034_vaults': {
+    async up(db) {
+      // Those that are removed keep their names, so that no name means two vaults.
+      await sql`
+        create table vaults (
+          name text collate "C" primary key,
+          organisation_id text not null references organisations (id),
+          is_default boolean not null,
+          state text not null check (state in ('making', 'ready', 'removed')),
+          size_bytes bigint not null,
+          kms text,
+          kms_key text,
+          wrapped bytea,
+          revocation jsonb,
+          on_revoke text not null check (on_revoke in ('pause', 'kill')),
+          outage_ms bigint,
+          version integer not null,
+          created_at timestamptz(3) not null,
+          updated_at timestamptz(3) not null,
+          check (num_nulls(kms, kms_key, wrapped) in (0, 3)),
+          check (state <> 'removed' or wrapped is null)
+        )`.execute(db);
+      await sql`create unique index vaults_default on vaults (organisation_id) where is_default`.execute(db);
+      await sql`create index vaults_organisation on vaults (organisation_id, name)`.execute(db);
     },
   },
 };
