@@ -1,5 +1,5 @@
 /** What control stands on. All of it is given: no module here makes its own time, chance or connection. */
-import type { Chance, Clock, NodePort, Tracer } from '@space/core';
+import type { Chance, Clock, KmsDirectory, NodePort, Tracer } from '@space/core';
 import type { Records } from './records.ts';
 
 /** The four methods of pino that are used here. */
@@ -16,6 +16,8 @@ export interface ControlPorts {
   readonly clock: Clock;
   readonly chance: Chance;
   readonly logger: Logger;
+  /** Left out: there is no KMS, and every vault is plain. */
+  readonly kms?: KmsDirectory;
   /** Left out: nobody asked for traces. */
   readonly tracer?: Tracer;
 }

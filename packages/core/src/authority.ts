@@ -27,6 +27,9 @@ export const ACTIONS = {
   'audit.read': 'organisation',
   'secret.read': 'organisation',
   'secret.manage': 'organisation',
+  'vault.read': 'organisation',
+  'vault.key': 'organisation',
+  'vault.unwrap': 'organisation',
   'platform.read': 'project',
   'operation.read': 'project',
   'event.read': 'project',
@@ -93,9 +96,19 @@ const READS = [
  */
 const REVIEWERS_OWN: readonly Action[] = ['approval.decide'];
 
+/**
+ * Nor may an admin do what the holder of the customer's keys does: make vaults under them, revoke, reinstate, shred. So a key that
+ * has sandboxes, or makes keys, has no say over the keys that sandboxes are encrypted with, and the other way round.
+ */
+const KEY_HOLDERS_OWN: readonly Action[] = ['vault.key'];
+
+/** What is in the audit and nobody may call: the platform has a KMS unwrap the key of a vault. */
+const PLATFORMS_OWN: readonly Action[] = ['vault.unwrap'];
+const NOT_AN_ADMINS: readonly Action[] = [...REVIEWERS_OWN, ...KEY_HOLDERS_OWN, ...PLATFORMS_OWN];
+
 /** Sandboxes hold a tenant's content, so who only audits or holds keys sees none of it. */
 export const ROLE_ACTIONS: Readonly<Record<Role, readonly Action[]>> = {
-  admin: (Object.keys(ACTIONS) as Action[]).filter((action) => !REVIEWERS_OWN.includes(action)),
+  admin: (Object.keys(ACTIONS) as Action[]).filter((action) => !NOT_AN_ADMINS.includes(action)),
   developer: [
     ...READS,
     'sandbox.create',
@@ -122,13 +135,22 @@ export const ROLE_ACTIONS: Readonly<Record<Role, readonly Action[]>> = {
     'key.read',
     'audit.read',
     'secret.read',
+    'vault.read',
     'binding.read',
     'operation.read',
     'event.read',
     'organisation.read',
     'metrics.read',
   ],
-  key_holder: ['platform.read', 'project.read', 'secret.read', 'secret.manage', 'binding.read'],
+  key_holder: [
+    'platform.read',
+    'project.read',
+    'secret.read',
+    'secret.manage',
+    'binding.read',
+    'vault.read',
+    ...KEY_HOLDERS_OWN,
+  ],
 };
 
 export type Authorisation =
@@ -144,6 +166,11 @@ export function canDecide(roles: readonly Role[]): boolean {
   return roles.includes('reviewer') && !roles.some((role) => OWNERS.includes(role));
 }
 
+/** Whether a key that has these roles may say what becomes of the keys of vaults. Pure. */
+export function canHoldKeys(roles: readonly Role[]): boolean {
+  return roles.includes('key_holder') && !roles.some((role) => OWNERS.includes(role));
+}
+
 const FORBIDDEN: Authorisation = { allowed: false, code: 'forbidden' };
 const NOT_FOUND: Authorisation = { allowed: false, code: 'not_found' };
 
@@ -154,6 +181,7 @@ export function authorise(principal: Principal, action: Action, resource: Resour
   if (resource.kind === 'project' && !reachesProject(principal, resource.projectId)) return NOT_FOUND;
   if (!principal.roles.some((role) => ROLE_ACTIONS[role].includes(action))) return FORBIDDEN;
   if (REVIEWERS_OWN.includes(action) && !canDecide(principal.roles)) return FORBIDDEN;
+  if (KEY_HOLDERS_OWN.includes(action) && !canHoldKeys(principal.roles)) return FORBIDDEN;
   if (resource.kind === 'installation' && !principal.operator) return FORBIDDEN;
   // A key of one project sees which project that is, and nothing else that is above projects.
   if (resource.kind !== 'project' && principal.onlyProject !== null && action !== 'project.read') return FORBIDDEN;

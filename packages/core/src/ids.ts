@@ -75,3 +75,6 @@ export const DEFAULT_VAULT = 'default' as VaultName;
 /** Made with the database: the organisation that runs the installation, and its first project. */
 export const DEFAULT_ORGANISATION = 'org_0000000000000000' as OrganisationId;
 export const DEFAULT_PROJECT = 'prj_0000000000000000' as ProjectId;
+
+/** Who the audit names for what the platform does by itself. No key has it. */
+export const PLATFORM_KEY = 'key_0000000000000000' as ApiKeyId;

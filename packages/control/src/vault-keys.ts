@@ -1,0 +1,261 @@
+/**
+ * The keys of vaults, as far as control has them: which vault an organisation's sandboxes go to, the key that opens one, and the
+ * content keys of those that are open. Keys come from the KMS alone, and are wiped when a vault closes.
+ *
+ * A revocation that comes while a vault is being opened wins: the record is read before the KMS is asked, and again (`confirm`) once
+ * the vault is open, when what was opened against it is closed again.
+ */
+import {
+  AppError,
+  DEFAULT_VAULT,
+  type KeyBytes,
+  type Keyring,
+  type KmsDirectory,
+  type KmsReference,
+  keyringToken,
+  newKeyring,
+  type OrganisationId,
+  unwrapKeyring,
+  type VaultName,
+  wipeKeyring,
+  wrapKeyring,
+} from '@space/core';
+import type { Asker } from './audit-records.ts';
+import type { ControlPorts } from './ports.ts';
+import { VaultAudit } from './vault-audit.ts';
+import type { OnRevoke, RecordedVault } from './vault-records.ts';
+
+export const INSTALLATION_KEY: KmsReference = { kms: 'local', key: 'installation' };
+const DEFAULT_OUTAGE_MS = 24 * 60 * 60 * 1000;
+/** A container is sparse, and grows when asked. */
+const DEFAULT_VAULT_BYTES = 1024 ** 4;
+const KMS_WITHIN_MS = 15_000;
+const ATTEMPTS = 5;
+
+/** What opening a vault takes. At its end (`using`) the key is wiped, and unless it was confirmed all of the keyring is. */
+export interface VaultOpening extends Disposable {
+  /** Null: one from before there were keys. */
+  readonly recorded: RecordedVault | null;
+  /** Null: it is plain. */
+  readonly key: KeyBytes | null;
+  /** For the header of its container. */
+  readonly token: string | null;
+  /** To be called once it is open; throws `vault_revoked` when it has to be closed again. */
+  confirm(): Promise<void>;
+}
+
+export interface NewVault {
+  readonly name: VaultName;
+  readonly organisationId: OrganisationId;
+  readonly isDefault: boolean;
+  readonly sizeBytes: number;
+  readonly reference: KmsReference;
+  readonly onRevoke: OnRevoke;
+  readonly outageMs: number | null;
+}
+
+export class VaultKeys {
+  readonly audit: VaultAudit;
+  readonly #ports: ControlPorts;
+  readonly #defaults = new Map<OrganisationId, Promise<VaultName>>();
+  readonly #contentKeys = new Map<VaultName, KeyBytes>();
+  readonly #revoked = new Set<VaultName>();
+
+  constructor(ports: ControlPorts) {
+    this.#ports = ports;
+    this.audit = new VaultAudit(ports);
+  }
+
+  /** Where the organisation's new sandboxes go; made at the first use. Asked of the database once, since every create needs it. */
+  async defaultFor(organisationId: OrganisationId): Promise<VaultName> {
+    if (this.#ports.kms === undefined) return DEFAULT_VAULT;
+    const known = this.#defaults.get(organisationId) ?? this.#findDefault(organisationId);
+    this.#defaults.set(organisationId, known);
+    try {
+      return await known;
+    } catch (thrown) {
+      if (this.#defaults.get(organisationId) === known) this.#defaults.delete(organisationId);
+      throw thrown;
+    }
+  }
+
+  /** Another one is the default now, or may be. */
+  forgetDefaults(): void {
+    this.#defaults.clear();
+  }
+
+  /** A vault to be: recorded with its keyring, which nobody but its KMS can unwrap. The node makes it when it is opened first. */
+  async make(wish: NewVault): Promise<RecordedVault> {
+    const { reference, ...vault } = wish;
+    const keyring = newKeyring(this.#ports.chance);
+    try {
+      const wrapped = await wrapKeyring(keyring, reference, this.#how(reference, vault));
+      return await this.#ports.records.vaults.add({
+        ...vault,
+        keyring: wrapped,
+        state: 'making',
+        revocation: null,
+        createdAt: this.#now(),
+      });
+    } finally {
+      wipeKeyring(keyring);
+    }
+  }
+
+  async opening(name: VaultName, by: Asker | null): Promise<VaultOpening> {
+    const recorded = await this.#ports.records.vaults.find(name);
+    if (recorded === null || recorded.keyring === null) {
+      if (recorded !== null) requireThere(recorded);
+      const confirm = () => this.#confirm(recorded);
+      return { recorded, key: null, token: null, confirm, [Symbol.dispose]: () => undefined };
+    }
+    this.note(recorded);
+    requireNotRevoked(recorded);
+    requireThere(recorded);
+    const { volumeKey, contentKey } = await this.unwrap(recorded, { cause: 'open', by });
+    return {
+      recorded,
+      key: volumeKey,
+      token: keyringToken(recorded.keyring, contextOf(recorded)),
+      confirm: async () => {
+        await this.#confirm(recorded);
+        this.closed(name);
+        this.#contentKeys.set(name, contentKey);
+      },
+      [Symbol.dispose]: () => {
+        volumeKey.wipe();
+        if (this.#contentKeys.get(name) !== contentKey) contentKey.wipe();
+      },
+    };
+  }
+
+  /** Whoever asks for it wipes it. */
+  async unwrap(
+    recorded: RecordedVault,
+    { cause, by }: { readonly cause: 'open' | 'rotate'; readonly by: Asker | null },
+  ): Promise<Keyring> {
+    const { keyring } = recorded;
+    if (keyring === null) throw new AppError('vault_key_wrong', `The vault ${recorded.name} has no keyring.`);
+    const how = this.#how(keyring.reference, recorded);
+    return this.audit.around({ vault: recorded, cause, by }, () => unwrapKeyring(keyring, how));
+  }
+
+  /** Whether its KMS would unwrap it now. Throws as `unwrap`; leaves no key, and no record. */
+  async look({ keyring, ...recorded }: RecordedVault): Promise<void> {
+    if (keyring === null) return;
+    const { kms, context, signal } = this.#how(keyring.reference, recorded);
+    await kms.check(keyring.wrapped, context, signal);
+  }
+
+  /** The same keyring under another key. Nothing that is encrypted is written again. Throws where it changed meanwhile. */
+  async rewrap(recorded: RecordedVault, reference: KmsReference, by: Asker): Promise<RecordedVault> {
+    const keyring = await this.unwrap(recorded, { cause: 'rotate', by });
+    try {
+      const wrapped = await wrapKeyring(keyring, reference, this.#how(reference, recorded));
+      const changed = await this.#ports.records.vaults.change(recorded, { keyring: wrapped }, this.#now());
+      if (changed === null) throw changedMeanwhile(recorded);
+      return changed;
+    } finally {
+      wipeKeyring(keyring);
+    }
+  }
+
+  /** The vault is closed: its keys are wiped. */
+  closed(name: VaultName): void {
+    this.#contentKeys.get(name)?.wipe();
+    this.#contentKeys.delete(name);
+  }
+
+  /** Null: the vault is not open, or plain. */
+  contentKey(name: VaultName): KeyBytes | null {
+    return this.#contentKeys.get(name) ?? null;
+  }
+
+  /** Vaults whose keys are held. */
+  held(): readonly VaultName[] {
+    return [...this.#contentKeys.keys()];
+  }
+
+  /** Takes over whether it is revoked; for whoever reads or changes the record. */
+  note({ name, revocation }: Pick<RecordedVault, 'name' | 'revocation'>): void {
+    if (revocation === null) this.#revoked.delete(name);
+    else this.#revoked.add(name);
+  }
+
+  /** For what reaches into sandboxes that run, while they are being stopped. Asks nobody. */
+  requireUsable(name: VaultName): void {
+    if (this.#revoked.has(name)) throw revoked(name);
+  }
+
+  async #confirm(before: RecordedVault | null): Promise<void> {
+    if (before === null) return;
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const now = await this.#ports.records.vaults.find(before.name);
+      if (now === null) throw new AppError('not_found', `There is no vault ${before.name}.`);
+      this.note(now);
+      requireNotRevoked(now);
+      requireThere(now);
+      if (now.state === 'ready') return;
+      if ((await this.#ports.records.vaults.change(now, { state: 'ready' }, this.#now())) !== null) return;
+    }
+    throw changedMeanwhile(before);
+  }
+
+  async #findDefault(organisationId: OrganisationId): Promise<VaultName> {
+    const found = await this.#ports.records.vaults.defaultOf(organisationId);
+    if (found !== null) return found.name;
+    const name = vaultNameOf(organisationId);
+    const wish = { name, organisationId, isDefault: true, sizeBytes: DEFAULT_VAULT_BYTES, reference: INSTALLATION_KEY };
+    try {
+      return (await this.make({ ...wish, onRevoke: 'pause', outageMs: DEFAULT_OUTAGE_MS })).name;
+    } catch (thrown) {
+      // Another process was quicker.
+      const made = await this.#ports.records.vaults.defaultOf(organisationId);
+      if (made === null) throw thrown;
+      return made.name;
+    }
+  }
+
+  #how(reference: KmsReference, vault: Pick<RecordedVault, 'name' | 'organisationId'>) {
+    const kms = kmsOf(this.#ports.kms, reference, vault.organisationId);
+    return { kms, context: contextOf(vault), signal: AbortSignal.timeout(KMS_WITHIN_MS) };
+  }
+
+  #now(): Date {
+    return new Date(this.#ports.clock.now());
+  }
+}
+
+/** Of the organisation's id: unique, and nobody has to think of it. */
+export function vaultNameOf(organisationId: OrganisationId): VaultName {
+  return organisationId.replace('_', '-') as VaultName;
+}
+
+function changedMeanwhile({ name }: Pick<RecordedVault, 'name'>): AppError {
+  return new AppError('operation_in_progress', `The vault ${name} was changed by somebody else at the same time.`);
+}
+
+function revoked(name: VaultName, detail?: string | null): AppError {
+  const why = detail === undefined || detail === null ? '' : ` (${detail})`;
+  return new AppError('vault_revoked', {
+    detail: `The key of the vault ${name} is revoked${why}.`,
+    facts: { vault: name },
+  });
+}
+
+function kmsOf(directory: KmsDirectory | undefined, reference: KmsReference, organisationId: OrganisationId) {
+  if (directory === undefined) throw new AppError('kms_unavailable', 'This installation has no KMS.');
+  return directory.keyOf(reference, organisationId);
+}
+
+function contextOf({ organisationId, name }: Pick<RecordedVault, 'name' | 'organisationId'>) {
+  return { organisationId, vault: name };
+}
+
+function requireNotRevoked({ name, revocation }: RecordedVault): void {
+  if (revocation !== null) throw revoked(name, revocation.detail);
+}
+
+function requireThere({ name, state }: RecordedVault): void {
+  if (state === 'removed') throw new AppError('not_found', `The vault ${name} was deleted, and its key with it.`);
+}
