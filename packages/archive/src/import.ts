@@ -147,17 +147,18 @@ async function importPoint(work: Work, { point, manifest, like }: PointToImport)
   check();
   const likeId = like?.manifest.snapshotId ?? null;
   const likeHere = likeId === null || as.kind === 'same' ? likeId : nameOf(as.names, likeId);
-  await vault.receive({ snapshotId, size, like: likeHere, writtenBytes }, async (draft) => {
-    for (const file of ['disk', 'memory'] as const) {
-      const [of, changed] = [point[file], changes[file]];
-      if (of !== null && changed !== null) await fillFile(work, draft, { file, sizeBytes: of.sizeBytes, ...changed });
-    }
-  });
   try {
+    await vault.receive({ snapshotId, size, like: likeHere, writtenBytes }, async (draft) => {
+      for (const file of ['disk', 'memory'] as const) {
+        const [of, changed] = [point[file], changes[file]];
+        if (of !== null && changed !== null) await fillFile(work, draft, { file, sizeBytes: of.sizeBytes, ...changed });
+      }
+    });
     check();
     await vault.commit(manifest, deviceState);
   } catch (thrown) {
-    await vault.abandon(snapshotId);
+    // It may be staged, whatever became of the call. What is left all the same goes at the next opening of the vault.
+    await vault.abandon(snapshotId).catch(() => undefined);
     throw thrown;
   }
 }

@@ -99,8 +99,10 @@ export class Awake {
   }
 
   async wake(caller: GatedCaller | undefined, id: SandboxId): Promise<RecordedSandbox> {
-    const { driver, effects } = this.#machinery;
+    const { driver, effects, vaults } = this.#machinery;
     const { sandbox } = await driver.perform(id, 'use', effects.wake(), caller);
+    // It may run still while it is being stopped.
+    vaults.requireUsable(sandbox.vault);
     return sandbox;
   }
 }

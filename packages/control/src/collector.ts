@@ -6,18 +6,11 @@
  * - What is doomed is found by nobody, and is removed however often that has to be tried; one that resists keeps no other.
  * - Also doomed are points that were asked for and never completed, and those in a vault that no record tells of, once they
  *   have been seen so for a while. A point of a sandbox that the records do not know is left alone.
+ * - What lies in a vault that is closed waits until somebody has opened it: nothing is opened for this.
  * - Freed space counts once the vault has it: it is measured there, and never added up here.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  DEFAULT_VAULT,
-  decideRetention,
-  gapLimitMs,
-  type SandboxId,
-  type SnapshotId,
-  sandboxTime,
-  type VaultName,
-} from '@space/core';
+import { decideRetention, gapLimitMs, type SandboxId, type SnapshotId, sandboxTime, type VaultName } from '@space/core';
 import { agingOf, headsOf, inOrder } from './holds.ts';
 import type { Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox } from './records.ts';
@@ -52,7 +45,7 @@ export class Collector {
   readonly #looks = new Map<SandboxId, Look>();
   readonly #due = new Set<SandboxId>();
   /** Points without a record, by when they were first seen. */
-  readonly #strays = new Map<SnapshotId, number>();
+  readonly #strays = new Map<SnapshotId, { readonly vault: VaultName; readonly sinceMs: number }>();
   #strayRoundMs: number;
   #working: Promise<void> | null = null;
   readonly #stop = new AbortController();
@@ -140,7 +133,7 @@ export class Collector {
   }
 
   /** One bad item does not keep the others from their turn. */
-  async #safely(id: SandboxId | SnapshotId, work: () => Promise<void>): Promise<void> {
+  async #safely(id: SandboxId | SnapshotId | VaultName, work: () => Promise<void>): Promise<void> {
     if (this.#stop.signal.aborted) return;
     await work().catch((err: unknown) => this.#machinery.ports.logger.warn({ id, err }, 'a collection failed'));
   }
@@ -167,11 +160,15 @@ export class Collector {
   }
 
   async #removeDoomed(): Promise<void> {
-    const { ports, pins } = this.#machinery;
+    const { ports, pins, vaults } = this.#machinery;
     const { records, clock } = ports;
     for (;;) {
       // What starts from one now, or exports it, was found before it was doomed: it waits, and nobody behind it does.
-      const free = await records.history.doomed(BATCH, new Date(clock.now()), pins.all());
+      const free = await records.history.doomed(BATCH, new Date(clock.now()), {
+        except: pins.all(),
+        // Those of a vault that is closed go when somebody has opened it.
+        among: await vaults.opened(),
+      });
       for (const { id, vault, attempts } of free) {
         if (this.#stop.signal.aborted) return;
         if (pins.has(id)) continue;
@@ -205,26 +202,32 @@ export class Collector {
 
   /** Now and then: what an operation that was cut short has left. */
   async #findStrays(): Promise<void> {
-    const { records, clock, node } = this.#machinery.ports;
+    const { records, clock } = this.#machinery.ports;
     const nowMs = clock.monotonicMs();
     if (nowMs - this.#strayRoundMs < GRACE_MS) return;
     this.#strayRoundMs = nowMs;
     const at = new Date(clock.now());
     await records.history.doom(await records.history.abandoned(new Date(at.getTime() - GRACE_MS), BATCH), at);
-    const found = await node.points(DEFAULT_VAULT);
+    for (const vault of await this.#machinery.vaults.opened())
+      await this.#safely(vault, () => this.#findStraysIn(vault, nowMs, at));
+  }
+
+  async #findStraysIn(vault: VaultName, nowMs: number, at: Date): Promise<void> {
+    const { records, node } = this.#machinery.ports;
+    const found = await node.points(vault);
     const known = await records.history.known(found);
     const strays = new Set(found.filter((id) => !known.has(id)));
-    for (const id of this.#strays.keys()) if (!strays.has(id)) this.#strays.delete(id);
+    for (const [id, stray] of this.#strays) if (stray.vault === vault && !strays.has(id)) this.#strays.delete(id);
     for (const id of strays) {
-      const sinceMs = this.#strays.get(id) ?? nowMs;
-      this.#strays.set(id, sinceMs);
-      if (nowMs - sinceMs >= GRACE_MS) await this.#safely(id, () => this.#endStray(id, at));
+      const { sinceMs } = this.#strays.get(id) ?? { sinceMs: nowMs };
+      this.#strays.set(id, { vault, sinceMs });
+      if (nowMs - sinceMs >= GRACE_MS) await this.#safely(id, () => this.#endStray(vault, id, at));
     }
   }
 
-  async #endStray(id: SnapshotId, at: Date): Promise<void> {
+  async #endStray(vault: VaultName, id: SnapshotId, at: Date): Promise<void> {
     const { records, node, logger } = this.#machinery.ports;
-    const owner = await node.pointOwner(DEFAULT_VAULT, id);
+    const owner = await node.pointOwner(vault, id);
     // Null: the ready snapshot of a template.
     if (owner === null) return;
     const sandbox = await records.findSandbox(owner);
@@ -234,6 +237,6 @@ export class Collector {
       logger.warn({ snapshotId: id, sandboxId: owner }, 'a point of an unknown sandbox is left alone');
       return;
     }
-    await records.history.doomUnknown(DEFAULT_VAULT, id, at);
+    await records.history.doomUnknown(vault, id, at);
   }
 }

@@ -7,6 +7,7 @@ import { recordsOfArrival } from './arrivals.ts';
 import type { ControlPorts } from './ports.ts';
 import type { OperationInput, RecordedSandbox, RecordedSnapshot, SandboxChanges, StartTimings } from './records.ts';
 import { retryUnavailable } from './retry.ts';
+import { isShut } from './vaults.ts';
 
 export interface Conclusion {
   readonly changes: SandboxChanges;
@@ -34,13 +35,28 @@ export function absentSandbox({ vault, id, epoch }: RecordedSandbox): InspectedS
   return { vault, sandboxId: id, real: 'absent', epoch, generation: 0, head: null, life: null };
 }
 
-/** What is real, as far as the node can be asked. A sandbox that it does not hold is `absent`. */
+/** What is real, as far as the node can be asked. A sandbox that it does not hold is `absent`. Throws `vault_closed`, and then nobody knows. */
 export async function inspectReal(node: NodePort, sandbox: RecordedSandbox): Promise<InspectedSandbox> {
   try {
     return await retryUnavailable(() => node.inspect(sandbox.vault, sandbox.id));
   } catch (thrown) {
     if (thrown instanceof AppError && thrown.code === 'not_found') return absentSandbox(sandbox);
     throw thrown;
+  }
+}
+
+/**
+ * What is real once an operation has ended here. Where its vault is closed, so that the order was refused, what is recorded of it stands:
+ * nothing runs in such a vault.
+ */
+export async function inspectEnded(node: NodePort, sandbox: RecordedSandbox): Promise<InspectedSandbox> {
+  try {
+    return await inspectReal(node, sandbox);
+  } catch (thrown) {
+    if (!isShut(thrown)) throw thrown;
+    const { settled, head, generation } = sandbox;
+    const real = settled === 'deleted' ? 'absent' : hasVm(settled) ? 'crashed' : settled;
+    return { ...absentSandbox(sandbox), real, head, generation };
   }
 }
 

@@ -52,6 +52,8 @@ import { SnapshotUseCases } from './snapshot-use-cases.ts';
 import { TenantUseCases } from './tenant-use-cases.ts';
 import { Pins } from './timeline.ts';
 import { eachInTurn, settledWithin } from './turns.ts';
+import { VaultKeys } from './vault-keys.ts';
+import { Vaults } from './vaults.ts';
 import { viewEgress } from './views.ts';
 import { Watch } from './watch.ts';
 
@@ -91,11 +93,13 @@ export interface Control extends UseCases {
 
 export function createControl(given: ControlPorts, gateway: GatewayPort): Control {
   const network = new Network(given, gateway);
-  const ports: ControlPorts = { ...given, node: network.before(given.node) };
+  const vaultKeys = new VaultKeys(given);
+  const vaults = new Vaults(given, vaultKeys);
+  const ports: ControlPorts = { ...given, node: vaults.before(network.before(given.node)) };
   const pins = new Pins();
   const metrics = new Metrics();
   const sampler = new Sampler(ports);
-  const reconciler: Reconciler = new Reconciler(ports, (operationId) => driver.owns(operationId), metrics);
+  const reconciler: Reconciler = new Reconciler(ports, (operationId) => driver.owns(operationId), metrics, vaults);
   const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
   const admission = new Admission(ports);
   const effects = new Effects(ports, admission);
@@ -119,7 +123,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   });
   const calls = new IdempotentCalls(ports, (name, call, operations) => retracer.retrace(name, call, operations));
   const activity = new ActivityLog(ports.clock);
-  const machinery = { ports, activity, driver, effects, nursery, pins, network };
+  const machinery = { ports, activity, driver, effects, nursery, pins, network, vaults };
   const sandboxes: LifecycleUseCases = new LifecycleUseCases(machinery);
   const pauseFailures = new PauseFailures(ports);
   const idlePauses = new IdlePauses(machinery, sandboxes, pauseFailures);
@@ -134,7 +138,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const regularArchives = new RegularArchives(machinery, archiveCollector);
   const approvals = new Approvals(machinery, gateway);
   const notices = new Notices(ports, gateway);
-  const scrubber = new Scrubber(ports);
+  const scrubber = new Scrubber(ports, vaults);
   const checkpoints = new Checkpoints(machinery);
   const guests = new GuestUseCases(machinery, sandboxes, { calls, checkpoints });
   const files = new FileUseCases(machinery, sandboxes);
@@ -164,6 +168,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       ]),
     checkpoint: () => checkpoints.round(),
     scrub: () => scrubber.round(),
+    closeUnused: () => vaults.closeUnused(),
     async roll() {
       const all = await ports.records.allSandboxes();
       await rolling.round(all);
@@ -186,6 +191,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     lookAtClock: () => eachInTurn([() => setWakes.round(), () => expiries.round(), () => scheduleRuns.round()]),
   });
 
+  let forgetting = (): void => undefined;
   const useCases: InnerUseCases = {
     createSandbox: (caller, input) => sandboxes.createSandbox(caller, input),
     listSandboxes: (caller, input) => sandboxes.listSandboxes(caller, input),
@@ -308,11 +314,13 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     authenticate: (apiKey, project) => identify(ports.records, apiKey, project),
     pauseUnasked: (id) => sandboxes.pauseUnasked(id),
     start: async () => {
+      forgetting = given.node.onBack(() => vaults.forget());
       const report = await watch.start();
       await audit.closeLeft();
       return report;
     },
     close: async () => {
+      forgetting();
       keys.close();
       sharesInUse.close();
       scheduleRuns.close();

@@ -29,7 +29,7 @@ import {
   STARTS,
   unreachable,
 } from '@space/core';
-import { absentSandbox, type Conclusion, concludeUnknown, inspectReal, type Succeeded } from './conclude.ts';
+import { absentSandbox, type Conclusion, concludeUnknown, inspectEnded, type Succeeded } from './conclude.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { Metrics } from './metrics.ts';
 import type { ControlPorts } from './ports.ts';
@@ -311,7 +311,7 @@ export class Driver {
     const { records, node, clock } = this.#ports;
     const { operation, operationId } = begun;
     // What was asked to go away is not looked for.
-    const inspected = operation === 'delete' && done !== null ? absentSandbox(begun) : await inspectReal(node, begun);
+    const inspected = operation === 'delete' && done !== null ? absentSandbox(begun) : await inspectEnded(node, begun);
     const conclusion: Conclusion = done ?? (await concludeUnknown(this.#ports, begun, plan.input, inspected));
     const latest = (await retryUnavailable(() => records.findSandbox(begun.id))) ?? begun;
     const after = react(latest, { kind: 'ended', operation, ok: failure === null, real: inspected.real });

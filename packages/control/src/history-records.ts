@@ -26,6 +26,12 @@ export interface RecordedFork {
   readonly from: SnapshotId;
 }
 
+export interface DoomedAmong {
+  readonly except?: readonly SnapshotId[];
+  /** Left out: of whichever vault. */
+  readonly among?: readonly VaultName[];
+}
+
 export interface HistoryRecords {
   /** The newest of a sandbox in sandbox time, in whatever state. */
   newest(sandboxId: SandboxId): Promise<RecordedSnapshot | null>;
@@ -41,7 +47,7 @@ export interface HistoryRecords {
   /** Dooms a point that no snapshot is recorded of. Idempotent. */
   doomUnknown(vault: VaultName, id: SnapshotId, at: Date): Promise<void>;
   /** Those to be removed now, in the order in which they were doomed; `except`: none of these. */
-  doomed(limit: number, now: Date, except?: readonly SnapshotId[]): Promise<readonly DoomedPoint[]>;
+  doomed(limit: number, now: Date, which?: DoomedAmong): Promise<readonly DoomedPoint[]>;
   removed(id: SnapshotId): Promise<void>;
   /** It could not be removed, and is tried again then. */
   resisted(id: SnapshotId, again: Date): Promise<void>;
@@ -50,8 +56,8 @@ export interface HistoryRecords {
   /** Asked for before a time and never completed, by no operation that is still in flight. */
   abandoned(before: Date, limit: number): Promise<readonly SnapshotId[]>;
 
-  /** Good ones whose last check, or else whose instant, was before a time: longest ago first. */
-  unchecked(before: Date, limit: number): Promise<readonly RecordedSnapshot[]>;
+  /** Good ones of the vaults, or of all, whose last check, or else whose instant, was before a time: longest ago first. */
+  unchecked(before: Date, limit: number, among?: readonly VaultName[]): Promise<readonly RecordedSnapshot[]>;
   /** All of it was read and found good. */
   checked(id: SnapshotId, at: Date): Promise<void>;
   /** It cannot be restored, and whoever listens is told. Nothing, when it is gone or known to be bad. */

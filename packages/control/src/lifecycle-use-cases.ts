@@ -15,7 +15,6 @@ import {
   DEFAULT_NETWORK_POLICY,
   DEFAULT_PAUSE_AFTER_MS,
   DEFAULT_RUNS,
-  DEFAULT_VAULT,
   type Expiry,
   type SandboxId,
   type SnapshotId,
@@ -32,6 +31,7 @@ import { showSandbox } from './recovery.ts';
 import { findDoomedToo, findSandbox, findSnapshot } from './scope.ts';
 import { grantsOf, inheritedGrants, without } from './secret-use-cases.ts';
 import { findInTimeline, type PastPoint, type Pins, pinned } from './timeline.ts';
+import type { Vaults } from './vaults.ts';
 import { viewSandbox, viewSnapshot } from './views.ts';
 
 const DEFAULT_TEMPLATE = 'base';
@@ -44,6 +44,7 @@ export interface Machinery {
   readonly nursery: Nursery;
   readonly pins: Pins;
   readonly network: Network;
+  readonly vaults: Vaults;
 }
 
 export class LifecycleUseCases {
@@ -53,8 +54,10 @@ export class LifecycleUseCases {
   readonly #nursery: Nursery;
   readonly #pins: Pins;
   readonly #network: Network;
+  readonly #vaults: Vaults;
 
-  constructor({ ports, driver, effects, nursery, pins, network }: Machinery) {
+  constructor({ ports, driver, effects, nursery, pins, network, vaults }: Machinery) {
+    this.#vaults = vaults;
     this.#ports = ports;
     this.#driver = driver;
     this.#effects = effects;
@@ -93,7 +96,8 @@ export class LifecycleUseCases {
     await checkTemplate(this.#ports.node, template);
     const { limits } = await this.#ports.node.capabilities();
     const size = checkSize(input.size ?? {}, limits);
-    return viewSandbox(await this.#bearOne({ ...own, template, size, vault: DEFAULT_VAULT, forkedFrom: null }, caller));
+    const vault = await this.#vaults.of(caller.principal.organisationId);
+    return viewSandbox(await this.#bearOne({ ...own, template, size, vault, forkedFrom: null }, caller));
   }
 
   async listSandboxes({ projectId }: Caller, input: Input<'listSandboxes'>): Promise<SandboxList> {

@@ -8,7 +8,6 @@ import {
   type ArchiveSource,
   type ArchiveSummary,
   DEFAULT_NETWORK_POLICY,
-  DEFAULT_VAULT,
   type MoveFacts,
   type ProjectId,
   type SandboxId,
@@ -161,7 +160,7 @@ export class Moves {
       metadata: metadata ?? settings.metadata,
       template: summary.template,
       size: head.size,
-      vault: DEFAULT_VAULT,
+      vault: await this.#machinery.vaults.of(caller.principal.organisationId),
       // What it may reach was granted elsewhere.
       network: DEFAULT_NETWORK_POLICY,
       // Who brings it here says when it ends here.

@@ -3,10 +3,13 @@
  *
  * - Operations in flight that no live process carries out are ended by what is real; a delete is completed.
  * - At rest, what is real wins. A sandbox that the node does not hold is `crashed`, never deleted: unknown is not gone.
+ * - Of what lies in a vault that is closed nothing is known, and it is left as it is recorded. Only for what is recorded as running, or as
+ *   being changed, is its vault opened; where that cannot be, nothing can run in it.
  * - What the node holds and the records say is deleted is destroyed. What the records do not know is reported and left
  *   alone.
  */
 import {
+  asAppError,
   hasVm,
   type InspectedSandbox,
   type LifeEnd,
@@ -14,13 +17,15 @@ import {
   react,
   type SandboxId,
   type Settled,
+  type VaultName,
 } from '@space/core';
-import { concludeUnknown, inspectReal, NOTHING } from './conclude.ts';
+import { absentSandbox, concludeUnknown, inspectReal, NOTHING } from './conclude.ts';
 import type { Metrics } from './metrics.ts';
 import type { ControlPorts } from './ports.ts';
-import type { RecordedSandbox, SandboxChanges } from './records.ts';
+import type { Crash, RecordedSandbox, SandboxChanges } from './records.ts';
 import { retryUnavailable } from './retry.ts';
 import { mortalPoints } from './timeline.ts';
+import { isShut, type Vaults } from './vaults.ts';
 
 export interface ReconcileReport {
   /** Operations of a dead process that were ended. */
@@ -31,13 +36,23 @@ export interface ReconcileReport {
   readonly unknown: readonly SandboxId[];
 }
 
+/** `crash`: how it ended, where that is known. */
+type Found = InspectedSandbox & { readonly crash?: Crash };
+
 export class Reconciler {
   readonly #ports: ControlPorts;
   readonly #owns: (operationId: OperationId) => boolean;
   readonly #metrics: Metrics;
+  readonly #vaults: Pick<Vaults, 'ensureOpen'>;
   readonly #recovering = new Map<SandboxId, Promise<boolean>>();
 
-  constructor(ports: ControlPorts, owns: (operationId: OperationId) => boolean, metrics: Metrics) {
+  constructor(
+    ports: ControlPorts,
+    owns: (operationId: OperationId) => boolean,
+    metrics: Metrics,
+    vaults: Pick<Vaults, 'ensureOpen'>,
+  ) {
+    this.#vaults = vaults;
     this.#ports = ports;
     this.#owns = owns;
     this.#metrics = metrics;
@@ -48,14 +63,16 @@ export class Reconciler {
     // Records first: what is settled below was seen after it, and a sandbox that moved on since is left alone.
     const recorded = await records.allSandboxes();
     const held = new Map((await node.inspectAll()).map((one) => [one.sandboxId, one]));
+    const shut = new Map<VaultName, unknown>();
     let recovered = 0;
     let corrected = 0;
     for (const sandbox of recorded) {
       try {
         // One that is not among them is asked for by name: it may be there and unreadable.
-        const inspected = held.get(sandbox.id) ?? (await inspectReal(node, sandbox));
+        const inspected: Found | null = held.get(sandbox.id) ?? (await this.#inspect(sandbox, shut));
         held.delete(sandbox.id);
-        if (sandbox.operation === null) corrected += Number(await this.#correct(sandbox, inspected));
+        if (inspected === null) continue;
+        if (sandbox.operation === null) corrected += Number(await this.#correct(sandbox, inspected, inspected.crash));
         else recovered += Number(await this.recover(sandbox));
       } catch (err) {
         // One bad item does not keep the others from being looked at; it is met again at the next interval.
@@ -63,6 +80,30 @@ export class Reconciler {
       }
     }
     return { recovered, corrected, unknown: await this.#removeDead([...held.keys()]) };
+  }
+
+  /** Null: it rests in a vault that is closed. `shut` are those that could not be opened in this round, and why. */
+  async #inspect(sandbox: RecordedSandbox, shut: Map<VaultName, unknown>): Promise<Found | null> {
+    const { node, clock } = this.#ports;
+    try {
+      return await inspectReal(node, sandbox);
+    } catch (thrown) {
+      if (!isShut(thrown)) throw thrown;
+    }
+    if (sandbox.operation === null && !hasVm(sandbox.settled)) return null;
+    const { vault } = sandbox;
+    if (!shut.has(vault)) {
+      const failed = await this.#vaults.ensureOpen(vault).then(
+        () => null,
+        (cause: unknown) => ({ cause }),
+      );
+      if (failed === null) return inspectReal(node, sandbox);
+      shut.set(vault, failed.cause);
+    }
+    // An operation may have changed it before the vault was closed: it is ended once that can be looked at.
+    if (sandbox.operation !== null || !isShut(shut.get(vault))) throw shut.get(vault);
+    const detail = `Its vault is closed, and cannot be opened: ${asAppError(shut.get(vault)).message}`;
+    return { ...absentSandbox(sandbox), real: 'crashed', crash: { detail, at: new Date(clock.now()) } };
   }
 
   /** Ends the operation in flight if nobody carries it out, and says whether. Concurrent calls share one attempt. */
@@ -108,6 +149,7 @@ export class Reconciler {
     const at = () => new Date(clock.now());
     const doomed = operation === 'delete' ? await mortalPoints(records, orphan.id) : [];
     if (operation === 'delete') await this.#destroy(orphan);
+    else await this.#vaults.ensureOpen(orphan.vault);
     const inspected = await inspectReal(node, orphan);
     const ok = operation === 'delete' || hasVm(inspected.real);
     const journal = await records.findOperation(operationId);

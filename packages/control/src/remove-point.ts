@@ -1,6 +1,7 @@
 /** How one snapshot goes at once: recorded first, so that none is listed whose point is not there. */
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSnapshot } from './records.ts';
+import { isShut } from './vaults.ts';
 
 /** To be called in the sandbox's turn. A point that resists is nobody's by then, and the collector removes it later. */
 export async function removePoint(
@@ -12,6 +13,6 @@ export async function removePoint(
     await node.deletePoint(vault, id);
     await records.history.removed(id);
   } catch (err) {
-    logger.warn({ snapshotId: id, err }, 'a point is left to be removed');
+    if (!isShut(err)) logger.warn({ snapshotId: id, err }, 'a point is left to be removed');
   }
 }

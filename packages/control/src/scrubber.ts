@@ -1,10 +1,11 @@
 /**
  * Has every snapshot read through once a day, so that one whose blocks have rotted is known to be bad before it is needed. One
- * that a restore finds bad is marked by the driver, by the same call.
+ * that a restore finds bad is marked by the driver, by the same call. Those of a vault that is closed wait until somebody has opened it.
  */
 import { AppError, type SnapshotId } from '@space/core';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedSnapshot } from './records.ts';
+import { isShut, type Vaults } from './vaults.ts';
 
 export const SCRUB_EVERY_MS = 60_000;
 const CHECK_AGAIN_MS = 24 * 60 * 60_000;
@@ -12,20 +13,26 @@ const BATCH = 20;
 
 export class Scrubber {
   readonly #ports: ControlPorts;
+  readonly #vaults: Pick<Vaults, 'opened'>;
   /** Could not be checked, and come after the others. */
   readonly #putOff = new Set<SnapshotId>();
   readonly #stop = Promise.withResolvers<'stopped'>();
   #closed = false;
 
-  constructor(ports: ControlPorts) {
+  constructor(ports: ControlPorts, vaults: Pick<Vaults, 'opened'>) {
     this.#ports = ports;
+    this.#vaults = vaults;
   }
 
   /** Until all have been checked within a day: hours, where there is much. */
   async round(): Promise<void> {
     for (;;) {
       const before = new Date(this.#ports.clock.now() - CHECK_AGAIN_MS);
-      const due = await this.#ports.records.history.unchecked(before, BATCH + this.#putOff.size);
+      const due = await this.#ports.records.history.unchecked(
+        before,
+        BATCH + this.#putOff.size,
+        await this.#vaults.opened(),
+      );
       const next = due.filter(({ id }) => !this.#putOff.has(id));
       if (next.length === 0) return this.#putOff.clear();
       for (const snapshot of next) {
@@ -50,6 +57,8 @@ export class Scrubber {
       if (thrown instanceof AppError && thrown.code === 'node_unavailable') throw thrown;
       if (thrown instanceof AppError && thrown.code === 'snapshot_bad') return noteDamage(this.#ports, id, thrown);
       this.#putOff.add(id);
+      // It was closed meanwhile, which says nothing of the snapshot.
+      if (isShut(thrown)) return;
       logger.warn({ snapshotId: id, err: thrown }, 'a snapshot could not be checked');
       return;
     }

@@ -10,7 +10,7 @@ import {
   type TemplateList,
   type Timeline,
 } from '@space/contract';
-import { AppError, asAppError, type GatewayPort } from '@space/core';
+import { AppError, asAppError, type GatewayPort, type TemplateStatus } from '@space/core';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import { decodeCursor } from './page.ts';
 import type { RecordedSnapshot } from './records.ts';
@@ -87,16 +87,23 @@ export class SnapshotUseCases {
     });
   }
 
-  async listTemplates(_caller: Caller, _input: Input<'listTemplates'>): Promise<TemplateList> {
-    const templates = await this.#machinery.ports.node.templates();
+  async listTemplates({ principal }: Caller, _input: Input<'listTemplates'>): Promise<TemplateList> {
+    const { ports, vaults } = this.#machinery;
+    const visible = await vaults.visibleTo(principal.organisationId);
+    const templates = await ports.node.templates();
+    const own = (ready: TemplateStatus['ready']) => ready.filter(({ vault }) => visible.has(vault));
     return {
-      templates: templates.map(({ name, ready }) => ({ name, ready: ready.map(({ vault: _, ...rest }) => rest) })),
+      templates: templates.map(({ name, ready }) => ({ name, ready: own(ready).map(({ vault: _, ...rest }) => rest) })),
     };
   }
 
-  async getCapabilities(_caller: Caller, _input: Input<'getCapabilities'>): Promise<Omit<Capabilities, 'previews'>> {
-    const { node } = this.#machinery.ports;
-    const able = await node.capabilities();
+  async getCapabilities(
+    { principal }: Caller,
+    _input: Input<'getCapabilities'>,
+  ): Promise<Omit<Capabilities, 'previews'>> {
+    const { ports } = this.#machinery;
+    const able = await ports.node.capabilities();
+    const visible = await this.#machinery.vaults.visibleTo(principal.organisationId);
     const { runtime, accelerator, vmmVersion, jail, limits, memory, vaults, archives } = able;
     const { budgetMib, takenMib, members, filling, hits, misses } = able.pool;
     const egress = await egressOf(this.#gateway);
@@ -109,7 +116,8 @@ export class SnapshotUseCases {
       jail: limitsOfVmm,
       limits: withFork,
       memory,
-      vaults: [...vaults],
+      // Who runs the installation sees all; the others, theirs.
+      vaults: vaults.filter(({ name }) => principal.operator || visible.has(name)),
       pool: { budgetMib, takenMib, members, filling, hits, misses },
       archives: [...archives],
       egress,

@@ -9,6 +9,7 @@ import { SAMPLE_EVERY_MS } from './sampler.ts';
 import { SCRUB_EVERY_MS } from './scrubber.ts';
 
 const RECONCILE_EVERY_MS = 15_000;
+const VAULTS_EVERY_MS = 30_000;
 /** How late what is due may be begun. */
 const CLOCK_EVERY_MS = 1_000;
 const CLOSE_TIMEOUT_MS = 20_000;
@@ -32,6 +33,8 @@ export interface Duties {
   checkpoint(): Promise<void>;
   /** Reads what has not been read for long. */
   scrub(): Promise<void>;
+  /** Closes vaults that nobody has needed for a while. */
+  closeUnused(): Promise<void>;
   /** What is done about a vault that runs short. */
   relieve(vault: VaultName, availableBytes: number): Promise<void>;
   /** Points that are due, and what is to be collected. */
@@ -65,6 +68,7 @@ export class Watch {
       repeated(ROLL_EVERY_MS, () => duties.checkpoint(), 'a look for commands that have ended failed'),
       repeated(ROLL_EVERY_MS, () => duties.roll(), 'a round of points failed'),
       repeated(SCRUB_EVERY_MS, () => duties.scrub(), 'the snapshots could not be checked'),
+      repeated(VAULTS_EVERY_MS, () => duties.closeUnused(), 'unused vaults could not be looked for'),
       repeated(RECONCILE_EVERY_MS, () => duties.dropOld(), 'what is old could not be dropped'),
       repeated(RECONCILE_EVERY_MS, async () => void (await reconciler.reconcile()), ROUND_FAILED),
     ];

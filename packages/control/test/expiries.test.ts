@@ -15,6 +15,7 @@ import { Network } from '../src/network.ts';
 import { PauseFailures } from '../src/pause-failures.ts';
 import { Reconciler } from '../src/reconcile.ts';
 import { Pins } from '../src/timeline.ts';
+import { Vaults } from '../src/vaults.ts';
 import { World } from './test-world.ts';
 
 const ignore = () => undefined;
@@ -31,13 +32,14 @@ class Clockwork extends World {
     const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
     const ports = { node, records, chance, clock, logger };
     const metrics = new Metrics();
-    const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id), metrics);
+    const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id), metrics, new Vaults(ports));
     const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
     const admission = new Admission(ports);
     const machinery = {
       ...{ ports, driver, effects: new Effects(ports, admission), pins: new Pins() },
       ...{ nursery: new Nursery(ports, driver, admission), activity: new ActivityLog(clock) },
       network: new Network(ports, new FakeGateway()),
+      vaults: new Vaults(ports),
     };
     this.sandboxes = new LifecycleUseCases(machinery);
     this.reconciler = reconciler;

@@ -111,7 +111,7 @@ export function historySuite(name: string, open: () => Promise<Records>): void {
       const { points } = await sandboxWith({ pinned: false }, { pinned: false }, { pinned: false });
       const [first, second, third] = points as [RecordedSnapshot, RecordedSnapshot, RecordedSnapshot];
       await records.history.doom([first.id, second.id, third.id], tick());
-      const free = await records.history.doomed(1, tick(), [first.id, second.id]);
+      const free = await records.history.doomed(1, tick(), { except: [first.id, second.id] });
       expect(free.map(({ id }) => id)).toEqual([third.id]);
     });
 

@@ -22,6 +22,7 @@ import { PauseFailures } from '../src/pause-failures.ts';
 import { PortUseCases } from '../src/port-use-cases.ts';
 import { Sampler } from '../src/sampler.ts';
 import { Pins } from '../src/timeline.ts';
+import { Vaults } from '../src/vaults.ts';
 import { World } from './test-world.ts';
 
 const ignore = () => undefined;
@@ -47,6 +48,7 @@ class Idle extends World {
     pins: new Pins(),
     activity: new ActivityLog(this.#ports.clock),
     network: new Network(this.#ports, new FakeGateway()),
+    vaults: new Vaults(this.#ports),
   };
   readonly sandboxes = new LifecycleUseCases(this.#machinery);
   readonly guests = new GuestUseCases(this.#machinery, this.sandboxes, {

@@ -1,7 +1,8 @@
 /** History in memory, for tests, over the maps of the records that it belongs to. */
+
 import type { ErrorCode, ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
 import { eventOfArchiving, eventOfDamage, eventOfSkip, type NewEvent } from '../src/event-records.ts';
-import type { DoomedPoint, HistoryRecords, RecordedSkip } from '../src/history-records.ts';
+import type { DoomedAmong, DoomedPoint, HistoryRecords, RecordedSkip } from '../src/history-records.ts';
 import type { Archiving, RecordedOperation, RecordedSandbox, RecordedSnapshot } from '../src/records.ts';
 
 interface Whole {
@@ -66,10 +67,11 @@ export class MemoryHistory implements HistoryRecords {
     if (!this.#doomed.has(id)) this.#doomed.set(id, { id, vault, attempts: 0, notBefore: at });
   }
 
-  async doomed(limit: number, now: Date, except: readonly SnapshotId[] = []) {
+  async doomed(limit: number, now: Date, { except = [], among }: DoomedAmong = {}) {
     await this.#whole.turn();
     const due = [...this.#doomed.values()].filter(({ id, notBefore }) => notBefore <= now && !except.includes(id));
-    return due.slice(0, limit).map(({ notBefore: _, ...point }) => point);
+    const wanted = due.filter(({ vault }) => among?.includes(vault) !== false);
+    return wanted.slice(0, limit).map(({ notBefore: _, ...point }) => point);
   }
 
   async removed(id: SnapshotId) {
@@ -97,11 +99,11 @@ export class MemoryHistory implements HistoryRecords {
     return left.slice(0, limit).map(({ id }) => id);
   }
 
-  async unchecked(before: Date, limit: number) {
+  async unchecked(before: Date, limit: number, among?: readonly VaultName[]) {
     await this.#whole.turn();
     const last = ({ checkedAt, takenAt }: RecordedSnapshot) => (checkedAt ?? takenAt).getTime();
     const due = [...this.#whole.snapshots.values()].filter(
-      (one) => one.state === 'good' && last(one) < before.getTime(),
+      (one) => one.state === 'good' && last(one) < before.getTime() && among?.includes(one.vault) !== false,
     );
     return due.toSorted((a, b) => last(a) - last(b)).slice(0, limit);
   }

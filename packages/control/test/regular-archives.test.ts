@@ -12,6 +12,7 @@ import { Metrics } from '../src/metrics.ts';
 import { Network } from '../src/network.ts';
 import { RegularArchives } from '../src/regular-archives.ts';
 import { Pins } from '../src/timeline.ts';
+import { Vaults } from '../src/vaults.ts';
 import { World } from './test-world.ts';
 
 const MINUTE = 60_000;
@@ -31,7 +32,12 @@ class Archived extends World {
     const admission = new Admission(ports);
     const machinery = {
       ...{ ports, driver, effects: new Effects(ports, admission), nursery: new Nursery(ports, driver, admission) },
-      ...{ pins: new Pins(), activity: new ActivityLog(clock), network: new Network(ports, new FakeGateway()) },
+      ...{
+        pins: new Pins(),
+        activity: new ActivityLog(clock),
+        network: new Network(ports, new FakeGateway()),
+        vaults: new Vaults(ports),
+      },
     };
     return new RegularArchives(machinery, new ArchiveCollector(ports));
   }

@@ -22,6 +22,7 @@ import { Network } from '../src/network.ts';
 import { Relief } from '../src/relief.ts';
 import { RollingPoints } from '../src/rolling.ts';
 import { Pins } from '../src/timeline.ts';
+import { Vaults } from '../src/vaults.ts';
 import { eventually, NO_LEFTOVERS, World } from './test-world.ts';
 
 const MINUTE = 60_000;
@@ -48,6 +49,7 @@ class Rolling extends World {
     pins: this.pins,
     activity: this.activity,
     network: new Network(this.ports, new FakeGateway()),
+    vaults: new Vaults(this.ports),
   };
   readonly sandboxes = new LifecycleUseCases(this.#machinery);
   readonly collector = new Collector(this.#machinery, { removalPauseMs: 0 });

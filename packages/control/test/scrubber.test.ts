@@ -2,6 +2,7 @@
 import { AppError, type SnapshotId } from '@space/core';
 import { expect, it } from 'vitest';
 import { Scrubber } from '../src/scrubber.ts';
+import { Vaults } from '../src/vaults.ts';
 import { World } from './test-world.ts';
 
 const HOUR = 60 * 60_000;
@@ -16,7 +17,7 @@ class Scrubbed extends World {
     clock: { now: () => this.nowMs, monotonicMs: () => this.nowMs },
     logger: { debug: ignore, info: ignore, warn: ignore, error: ignore },
   };
-  scrubber = new Scrubber(this.ports);
+  scrubber = new Scrubber(this.ports, new Vaults(this.ports));
 
   async after(ms: number): Promise<void> {
     this.nowMs += ms;

@@ -16,6 +16,7 @@ import { ScheduleRuns } from '../src/schedule-runs.ts';
 import { ScheduleUseCases } from '../src/schedule-use-cases.ts';
 import { SetWakes } from '../src/set-wakes.ts';
 import { Pins } from '../src/timeline.ts';
+import { Vaults } from '../src/vaults.ts';
 import { eventually, World } from './test-world.ts';
 
 const ignore = () => undefined;
@@ -39,7 +40,7 @@ class Clockwork extends World {
   #newProcess() {
     const ports = this.#ports;
     const metrics = new Metrics();
-    const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id), metrics);
+    const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id), metrics, new Vaults(ports));
     const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
     const admission = new Admission(ports);
     const machinery = {
@@ -50,6 +51,7 @@ class Clockwork extends World {
       pins: new Pins(),
       activity: new ActivityLog(ports.clock),
       network: new Network(ports, new FakeGateway()),
+      vaults: new Vaults(ports),
     };
     const sandboxes = new LifecycleUseCases(machinery);
     return {

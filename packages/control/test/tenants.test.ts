@@ -12,6 +12,7 @@ import { Network } from '../src/network.ts';
 import { ProjectPurge } from '../src/project-purge.ts';
 import { Reconciler } from '../src/reconcile.ts';
 import { Pins } from '../src/timeline.ts';
+import { Vaults } from '../src/vaults.ts';
 import { World } from './test-world.ts';
 
 let world: World;
@@ -214,7 +215,7 @@ describe('a project that is deleted', () => {
 function machineryOf({ node, records, chance }: World) {
   const ports = { node, records, chance, clock, logger: { debug() {}, info() {}, warn() {}, error() {} } };
   const metrics = new Metrics();
-  const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id), metrics);
+  const reconciler: Reconciler = new Reconciler(ports, (id) => driver.owns(id), metrics, new Vaults(ports));
   const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
   const activity = new ActivityLog(clock);
   const admission = new Admission(ports);
@@ -226,5 +227,6 @@ function machineryOf({ node, records, chance }: World) {
     nursery: new Nursery(ports, driver, admission),
     pins: new Pins(),
     network: new Network(ports, new FakeGateway()),
+    vaults: new Vaults(ports),
   };
 }

@@ -2,6 +2,7 @@
 import {
   type AgingSnapshot,
   type Archiving,
+  type DoomedAmong,
   type DoomedPoint,
   eventOfArchiving,
   eventOfDamage,
@@ -67,11 +68,12 @@ export class PostgresHistory implements HistoryRecords {
     });
   }
 
-  doomed(limit: number, now: Date, except: readonly SnapshotId[] = []): Promise<readonly DoomedPoint[]> {
+  doomed(limit: number, now: Date, { except = [], among }: DoomedAmong = {}): Promise<readonly DoomedPoint[]> {
     return translated(async () => {
       const due = this.#db.selectFrom('doomed_points').selectAll().where('not_before', '<=', now);
       const free = due.where(sql<boolean>`id <> all (${[...except]}::text[])`);
-      const rows = await free.orderBy('since').orderBy('id').limit(limit).execute();
+      const wanted = among === undefined ? free : free.where(sql<boolean>`vault = any (${[...among]}::text[])`);
+      const rows = await wanted.orderBy('since').orderBy('id').limit(limit).execute();
       return rows.map(({ id, vault, attempts }) => ({ id: id as SnapshotId, vault: vault as VaultName, attempts }));
     });
   }
@@ -118,11 +120,12 @@ export class PostgresHistory implements HistoryRecords {
     });
   }
 
-  unchecked(before: Date, limit: number): Promise<readonly RecordedSnapshot[]> {
+  unchecked(before: Date, limit: number, among?: readonly VaultName[]): Promise<readonly RecordedSnapshot[]> {
     return translated(async () => {
       const last = sql<Date>`coalesce(checked_at, taken_at)`;
       const due = this.#db.selectFrom('snapshots').selectAll().where('state', '=', 'good').where(last, '<', before);
-      return (await due.orderBy(last).limit(limit).execute()).map(snapshotOf);
+      const wanted = among === undefined ? due : due.where(sql<boolean>`vault = any (${[...among]}::text[])`);
+      return (await wanted.orderBy(last).limit(limit).execute()).map(snapshotOf);
     });
   }
 
