@@ -2,6 +2,8 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { createLogger, listen } from '@space/http';
+import { apiServer, openEncryption } from '@space/server';
 import { Sandbox, SandboxNotFoundError } from 'e2b';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { e2bCases } from './e2b-cases.ts';
@@ -73,6 +75,34 @@ describe('the life of a sandbox', () => {
     await expect.poll(() => sandbox.isRunning(), { timeout: 20_000, interval: 250 }).toBe(false);
     await expect(sandbox.getInfo()).rejects.toThrow(SandboxNotFoundError);
   });
+});
+
+it('a domain and an authority to believe are enough: commands, signed URLs and ports are found by their names', async () => {
+  const { control } = world.platform;
+  const encryption = await openEncryption({
+    config: { dataDir: world.config.dataDir, tls: { kind: 'made', domain: 'sbx.test' } },
+    onChange: () => undefined,
+    onWarning: (message) => expect.fail(message),
+  });
+  if (encryption?.authorityPath == null) throw new Error('there is TLS');
+  const config = { hosts: [], domain: { name: 'sbx.test' }, tls: encryption.current() };
+  const app = apiServer(control, { config, logger: createLogger({ level: 'error' }) });
+  try {
+    const { port } = new URL(await listen(app, { host: '127.0.0.1', port: 0 }));
+    const env = {
+      ...process.env,
+      E2B_DOMAIN: `sbx.test:${port}`,
+      E2B_API_KEY: options.apiKey,
+      NODE_EXTRA_CA_CERTS: encryption.authorityPath,
+    };
+    const shim = join(import.meta.dirname, '../../packages/e2b/test/resolve-names.cjs');
+    const client = join(import.meta.dirname, 'e2b-domain-client.ts');
+    const { stdout } = await promisify(execFile)(process.execPath, ['--require', shim, client], { env });
+    expect(stdout).toBe('by its name\nby its name\n');
+  } finally {
+    encryption.close();
+    await app.close();
+  }
 });
 
 describe('what is done in it', () => e2bCases(() => options));

@@ -29,6 +29,44 @@ describe('configuration', () => {
     expect(traces([], { ...endpoint, OTEL_TRACES_EXPORTER: 'none' })).toBeUndefined();
   });
 
+  it('names sandboxes below a domain, and proves the names by what is made, by files, or by a proxy', () => {
+    const names = (argv: string[], env: NodeJS.ProcessEnv = {}) => {
+      const { domain, tls, previews } = configFrom(argv, env) ?? {};
+      return { domain, tls, previews };
+    };
+    const made = { kind: 'made', domain: 'sbx.localhost' };
+    expect(names([])).toEqual({});
+    expect(names(['--domain', 'SBX.localhost'])).toEqual({ domain: { name: 'sbx.localhost' }, tls: made });
+    expect(names([], { SPACE_DOMAIN: 'sbx.localhost:8443', SPACE_TLS: 'made' })).toEqual({
+      domain: { name: 'sbx.localhost', port: 8443 },
+      tls: made,
+    });
+    const files = ['--tls-cert', '/etc/hostname', '--tls-key', '/etc/hostname'];
+    expect(names(['--domain', 'a.example', ...files]).tls).toMatchObject({ kind: 'files', certPath: '/etc/hostname' });
+    expect(names(['--domain', 'a.example', '--tls', 'proxy'])).toEqual({ domain: { name: 'a.example', port: 443 } });
+    for (const domain of [
+      'localhost',
+      'a..b',
+      '-a.b',
+      'a.b:0',
+      'a.b:70000',
+      'a.1',
+      'https://a.b',
+      `${'a.'.repeat(120)}b`,
+    ]) {
+      expect(() => names(['--domain', domain]), domain).toThrow(ConfigError);
+    }
+    for (const argv of [
+      ['--tls', 'made'],
+      ['--domain', 'a.b', '--tls', 'x'],
+      ['--domain', 'a.b', '--tls', 'made', ...files],
+      ['--domain', 'a.b', '--previews', 'https://c.d'],
+      ['--domain', 'a.b', '--tls', 'proxy', '--listen', '0.0.0.0:1'],
+    ]) {
+      expect(() => names(argv), argv.join(' ')).toThrow(ConfigError);
+    }
+  });
+
   it('tells the gateway whom to ask for names, by address only, and which authorities to believe', () => {
     const gateway = (argv: string[]) => configFrom(argv, {})?.gateway;
     expect(gateway([])).toEqual({ upstreamAuthorities: [], holdMs: 30_000 });

@@ -16,6 +16,10 @@ export interface Listen {
   readonly port: number;
 }
 
+type TlsSource =
+  | { readonly kind: 'files'; readonly certPath: string; readonly keyPath: string }
+  | { readonly kind: 'made'; readonly domain: string };
+
 export interface Config {
   readonly listen: Listen;
   /** Folder of the vaults, the private database and the run-time state; made when it is missing. */
@@ -28,11 +32,14 @@ export interface Config {
   readonly vault:
     | { readonly kind: 'loop'; readonly sizeBytes: number }
     | { readonly kind: 'device'; readonly path: string };
-  readonly tls?: { readonly cert: string; readonly key: string };
+  /** Files in PEM, which may be replaced while it runs; or an authority and certificates that are made for the domain. */
+  readonly tls?: TlsSource;
   /** Names that requests may address the server by, beside loopback ones. */
   readonly hosts: readonly string[];
   /** The base of the names of previews; undefined: `localhost` only. */
   readonly previews?: string;
+  /** What the names of the API (`api.NAME`) and of ports of sandboxes end in, over TLS; `port`: where it is not the one that is listened on. */
+  readonly domain?: { readonly name: string; readonly port?: number };
   /** Places for archives, by the names that callers use. */
   readonly archives: ArchiveLocations;
   readonly gateway: {
@@ -72,6 +79,11 @@ export const USAGE = `Usage: space up [OPTION…]      (or: npm start -- [OPTION
                                                            SPACE_POOL_MIB      an eighth of it, at most 4096
   --vmm-uids FIRST       64,000 user ids that only VMMs use  SPACE_VMM_UIDS    1900000000
   --tls-cert FILE, --tls-key FILE                          SPACE_TLS_CERT, SPACE_TLS_KEY
+                         they may be replaced while it runs
+  --domain NAME[:PORT]   serve api.NAME, and PORT-SANDBOX.NAME for each port of each sandbox, over TLS, as E2B's SDKs
+                         know them by E2B_DOMAIN           SPACE_DOMAIN        none
+  --tls made|proxy       of --domain without certificate files: an authority is made for you, or a proxy in front
+                         of this server ends TLS           SPACE_TLS           made
   --host NAME            a name to be addressed by (again for more)
   --previews URL         what names of previews end in     SPACE_PREVIEWS      localhost, for callers on this machine
   --archive NAME=PLACE   where archives may be kept (again for more): a folder, or
@@ -107,7 +119,8 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
   const pick = (flag: string | undefined, variable: string, fallback: string) => flag ?? env[variable] ?? fallback;
   const dataDir = absolute('--data', pick(values.data, 'SPACE_DATA', '/var/lib/space'));
   const databaseUrl = databaseFrom(values.database ?? env['DATABASE_URL']);
-  const tls = tlsFrom(values['tls-cert'] ?? env['SPACE_TLS_CERT'], values['tls-key'] ?? env['SPACE_TLS_KEY']);
+  const names = namesFrom(values, env);
+  const { tls } = names;
   const listen = listenFrom(pick(values.listen, 'SPACE_LISTEN', '127.0.0.1:7070'));
   if (tls === undefined && !isLoopback(listen.host)) {
     throw new ConfigError(
@@ -125,9 +138,8 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
       values['vault-device'] ?? env['SPACE_VAULT_DEVICE'],
       pick(values['vault-size'], 'SPACE_VAULT_GIB', '64'),
     ),
-    ...(tls === undefined ? {} : { tls }),
+    ...names,
     hosts: values.host ?? [],
-    ...previewsFrom(values.previews ?? env['SPACE_PREVIEWS']),
     ...tracesFrom(values.otlp, env),
     archives: Object.fromEntries((values.archive ?? archivesOf(env['SPACE_ARCHIVES'])).map(archiveFrom)),
     gateway: {
@@ -174,6 +186,8 @@ function parse(argv: readonly string[]) {
         'vmm-uids': { type: 'string' },
         'tls-cert': { type: 'string' },
         'tls-key': { type: 'string' },
+        domain: { type: 'string' },
+        tls: { type: 'string' },
         host: { type: 'string', multiple: true },
         previews: { type: 'string' },
         archive: { type: 'string', multiple: true },
@@ -232,10 +246,58 @@ function previewsFrom(text: string | undefined): { readonly previews?: string } 
   throw new ConfigError(`--previews is "${text}"; it must be a URL without a path, e.g. https://previews.example.com.`);
 }
 
-function tlsFrom(cert: string | undefined, key: string | undefined): Config['tls'] {
+/** By which names it is reached, and how those are proved. */
+function namesFrom(
+  values: ReturnType<typeof parse>['values'],
+  env: NodeJS.ProcessEnv,
+): Pick<Config, 'tls' | 'domain' | 'previews'> {
+  const files = tlsFrom(values['tls-cert'] ?? env['SPACE_TLS_CERT'], values['tls-key'] ?? env['SPACE_TLS_KEY']);
+  const mode = values.tls ?? env['SPACE_TLS'];
+  const previews = previewsFrom(values.previews ?? env['SPACE_PREVIEWS']);
+  const text = values.domain ?? env['SPACE_DOMAIN'];
+  if (text === undefined) {
+    if (mode !== undefined) throw new ConfigError('--tls says how the names of --domain are proved: give that, too.');
+    return { ...(files === undefined ? {} : { tls: files }), ...previews };
+  }
+  if (previews.previews !== undefined) {
+    throw new ConfigError('--domain names previews, too: leave --previews out, or --domain.');
+  }
+  const domain = domainFrom(text);
+  if (mode !== undefined && mode !== 'made' && mode !== 'proxy') {
+    throw new ConfigError(
+      `--tls is "${mode}"; it can be made or proxy. For files of your own give --tls-cert and --tls-key.`,
+    );
+  }
+  if (files !== undefined && mode !== undefined) {
+    throw new ConfigError(`--tls ${mode} and --tls-cert exclude each other.`);
+  }
+  if (mode === 'proxy') return { domain: { port: HTTPS_PORT, ...domain } };
+  return { domain, tls: files ?? { kind: 'made', domain: domain.name } };
+}
+
+const HTTPS_PORT = 443;
+/** Names of hosts have 253 letters, and before it stand a port and a sandbox. */
+const MAX_DOMAIN_LENGTH = 200;
+
+function domainFrom(text: string): NonNullable<Config['domain']> {
+  const [, name = '', port] =
+    /^((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)(?::([0-9]{1,5}))?$/i.exec(text) ??
+    [];
+  if (name === '' || name.length > MAX_DOMAIN_LENGTH || Number(port ?? 1) < 1 || Number(port ?? 1) > 65_535) {
+    throw new ConfigError(
+      `--domain is "${text}"; it must be a name of at least two parts, since no client believes a certificate for *.NAME of ` +
+        'one, e.g. sbx.localhost, or sandboxes.example.com:8443 where that port leads here.',
+    );
+  }
+  return { name: name.toLowerCase(), ...(port === undefined ? {} : { port: Number(port) }) };
+}
+
+function tlsFrom(cert: string | undefined, key: string | undefined): TlsSource | undefined {
   if (cert === undefined && key === undefined) return undefined;
   if (cert === undefined || key === undefined) throw new ConfigError('--tls-cert and --tls-key are needed together.');
-  return { cert: fileOf('--tls-cert', cert), key: fileOf('--tls-key', key) };
+  fileOf('--tls-cert', cert);
+  fileOf('--tls-key', key);
+  return { kind: 'files', certPath: cert, keyPath: key };
 }
 
 /** As OpenTelemetry's specification has it: an address asks for traces, unless they are switched off. */

@@ -62,6 +62,7 @@ export function controlRole(): Role {
         return { url, emulated: accelerator.name === 'tcg', firstRun, apiKey };
       }
     },
+    replaceTls: (tls) => opened?.replaceTls(tls),
     async end({ pause }, say) {
       if (pause && opened !== null) say({ kind: 'paused', result: await opened.pauseAll() });
       await closers.closeAll();

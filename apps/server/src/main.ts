@@ -6,9 +6,8 @@
 import { writeClientConfig } from './client-config.ts';
 import { type Config, ConfigError, configFrom, USAGE } from './config.ts';
 import { logError } from './log-line.ts';
-import type { Welcome } from './role-messages.ts';
 import { tellRunning, tellStopped } from './running-file.ts';
-import { superviseRoles } from './supervisor.ts';
+import { type SupervisedPlatform, superviseRoles } from './supervisor.ts';
 
 // A terminal that is gone is no reason to leave sandboxes behind.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
@@ -32,7 +31,7 @@ async function main(): Promise<number> {
     onHelperEnd: (message) => logError(config.logLevel, {}, message),
   });
   // A key is shown now or never.
-  if (!stop.asked || platform.welcome.apiKey !== null) await welcome(platform.welcome, config);
+  if (!stop.asked || platform.welcome.apiKey !== null) await welcome(platform, config);
   await tellRunning(config.dataDir, platform.welcome.url);
   console.log('Ready.');
   const signal = await stop.signal;
@@ -75,16 +74,38 @@ function stopSignal(): { readonly signal: Promise<NodeJS.Signals>; readonly aske
   return stop;
 }
 
-async function welcome({ url, emulated, firstRun, apiKey }: Welcome, { dataDir }: Config): Promise<void> {
+async function welcome(
+  {
+    welcome: { url, emulated, firstRun, apiKey },
+    authorityPath,
+  }: Pick<SupervisedPlatform, 'welcome' | 'authorityPath'>,
+  { dataDir, domain }: Config,
+): Promise<void> {
   console.log(`\nSPACE serves ${url}   (data in ${dataDir}; Ctrl-C pauses all sandboxes and stops)`);
   if (emulated) {
     console.log('Guest code is emulated here: fine for interactive work, slow for computation.');
     console.log('  `space capabilities` says why KVM is not used, and what would help.');
   }
+  if (domain !== undefined) console.log(namesText(domain, url, authorityPath));
   if (apiKey === null) return;
   if (firstRun) console.log(firstSteps(url, apiKey));
   else console.log(`\nA new API key, which is not shown again:\n\n  export SPACE_API_KEY=${apiKey}\n`);
   await keepForClients(url, apiKey);
+}
+
+function namesText({ name, port }: NonNullable<Config['domain']>, url: string, authorityPath: string | null): string {
+  const host = `${name}:${port ?? new URL(url).port}`.replace(/:(443)?$/, '');
+  const trust = `
+The certificate of these names is by an authority that was made for them here. Programs believe it when they are told of it:
+
+  export NODE_EXTRA_CA_CERTS=${authorityPath}                      Node
+  export SSL_CERT_FILE=${authorityPath}                            Python, curl (then they believe no other)
+`;
+  return `
+By name: https://api.${host}, and https://PORT-SANDBOX.${host} for each port of each sandbox. For E2B's SDKs:
+
+  export E2B_DOMAIN=${host}
+${authorityPath === null ? '' : trust}`;
 }
 
 /** `space up` says where; other ways to start the platform keep nothing. */

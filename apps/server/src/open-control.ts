@@ -3,7 +3,7 @@ import { type Control, createApiKey, createControl, type Records } from '@space/
 import type { GatewayPort, NodePort } from '@space/core';
 import { createPostgresRecords, openDatabase, startPrivateCluster } from '@space/db-postgres';
 import { e2bFace } from '@space/e2b';
-import { createHttpServer, type createLogger, type ListenOptions, listen } from '@space/http';
+import { createHttpServer, type createLogger, type ListenOptions, listen, replaceTls, type Tls } from '@space/http';
 import { chance, clock } from './clock.ts';
 import { Closers } from './closers.ts';
 import type { Config } from './config.ts';
@@ -11,7 +11,9 @@ import { type PausedAll, pauseAll } from './pause-all.ts';
 import { databaseDirOf, databaseSocketDirOf } from './places.ts';
 import { type Tracing, VERSION } from './tracing.ts';
 
-export type ControlConfig = Pick<Config, 'dataDir' | 'runDir' | 'databaseUrl' | 'tls' | 'hosts' | 'previews'>;
+export type ControlConfig = Pick<Config, 'dataDir' | 'runDir' | 'databaseUrl' | 'hosts' | 'domain' | 'previews'> & {
+  readonly tls?: Tls;
+};
 
 export interface OpenControlOptions {
   readonly config: ControlConfig;
@@ -35,6 +37,8 @@ export interface OpenControl {
   readonly firstRun: boolean;
   /** Makes an API key; the secret is shown once and kept nowhere. */
   createApiKey(): Promise<string>;
+  /** For connections that begin from now on. */
+  replaceTls(tls: Tls): void;
   /** Answers nobody any more, and pauses every running sandbox. */
   pauseAll(): Promise<PausedAll>;
   close(): Promise<void>;
@@ -60,40 +64,55 @@ async function compose(options: OpenControlOptions, closers: Closers): Promise<O
   await options.nodeUp;
   report('reconciling');
   await control.start();
-  const http = closers.add(
-    createHttpServer({
-      useCases: control,
-      authenticate: (token, project) => control.authenticate(token, project),
-      openShare: (token, target) => control.openShare(token, target),
-      openPublic: (target) => control.openPublic(target),
-      faces: [
-        e2bFace({
-          useCases: control,
-          tokenFor: (caller, id) => control.tokenFor(caller, id),
-          reach: (id) => control.reach(id),
-        }),
-      ],
-      logger,
-      version: VERSION,
-      ...tracing,
-      hosts: config.hosts,
-      ...(config.previews === undefined ? {} : { previews: config.previews }),
-      ...(config.tls === undefined ? {} : { tls: config.tls }),
-    }),
-    (open) => open.close(),
-  );
+  const http = closers.add(apiServer(control, { config, logger, tracing }), (open) => open.close());
   const url = await listen(http, options.listen);
   return {
     url,
     control,
     firstRun: !(await records.tenants.hasApiKeys()),
     createApiKey: async () => (await createApiKey({ records, chance, clock })).secretKey,
+    replaceTls: (tls) => replaceTls(http, tls),
     async pauseAll() {
       await http.close();
       return pauseAll(control, records);
     },
     close: () => closers.closeAll(),
   };
+}
+
+/** Everything that is served over a control, by all of its faces. */
+export function apiServer(
+  control: Control,
+  {
+    config,
+    logger,
+    tracing = {},
+  }: Pick<OpenControlOptions, 'logger'> & {
+    readonly config: Pick<ControlConfig, 'hosts' | 'domain' | 'previews' | 'tls'>;
+    readonly tracing?: Partial<Tracing>;
+  },
+) {
+  const { hosts, domain, previews, tls } = config;
+  return createHttpServer({
+    useCases: control,
+    authenticate: (token, project) => control.authenticate(token, project),
+    openShare: (token, target) => control.openShare(token, target),
+    openPublic: (target) => control.openPublic(target),
+    faces: [
+      e2bFace({
+        useCases: control,
+        tokenFor: (caller, id) => control.tokenFor(caller, id),
+        reach: (id) => control.reach(id),
+      }),
+    ],
+    logger,
+    version: VERSION,
+    ...tracing,
+    hosts,
+    ...(domain === undefined ? {} : { domain }),
+    ...(previews === undefined ? {} : { previews }),
+    ...(tls === undefined ? {} : { tls }),
+  });
 }
 
 async function openRecords({ config, databaseUser, logger }: OpenControlOptions, closers: Closers): Promise<Records> {

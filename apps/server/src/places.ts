@@ -28,6 +28,8 @@ export const buildsFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>): string =>
 export const nodeFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>): string => join(dataDir, 'node');
 /** What the gateway alone keeps: the keys of authorities. */
 export const gatewayFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>): string => join(dataDir, 'gateway');
+/** Of the authority that is made for names of this server: its key is root's, its certificate everybody's. */
+export const tlsFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>): string => join(dataDir, 'tls');
 export const helperFolderOf = ({ runDir }: Pick<Folders, 'runDir'>): string => join(runDir, 'helper');
 export const livesFolderOf = ({ runDir }: Pick<Folders, 'runDir'>): string => join(runDir, 'lives');
 /** For the files of the VM that probes for KVM. */
@@ -47,7 +49,9 @@ export function makeDataFolder({ dataDir }: Pick<Folders, 'dataDir'>): Promise<v
 /** To be called with the lock held: nothing of an earlier platform may work in the folders meanwhile. */
 export async function makeFolders(config: Folders, users: Users): Promise<void> {
   const { dataDir, runDir } = config;
-  for (const path of [join(dataDir, 'vaults'), '/run/space', runDir]) await makeFolder(path, PASSABLE);
+  for (const path of [join(dataDir, 'vaults'), tlsFolderOf(config), '/run/space', runDir]) {
+    await makeFolder(path, PASSABLE);
+  }
   for (const path of [nodeFolderOf(config), probeFolderOf(config)]) await makeNodeFolder(path, users.node);
   await makeFolder(controlFolderOf(config), PRIVATE, users.control);
   await makeFolder(databaseSocketDirOf(config), PRIVATE, users.control);

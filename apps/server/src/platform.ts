@@ -14,8 +14,9 @@ import { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import { lockData } from './data-lock.ts';
 import { dropBuilds } from './drop-builds.ts';
+import { openEncryption } from './encryption.ts';
 import { helperConfig } from './helper-config.ts';
-import { openControl } from './open-control.ts';
+import { type OpenControl, openControl } from './open-control.ts';
 import { leaveNode, openNode } from './open-node.ts';
 import { buildsFolderOf, gatewayFolderOf, lockFileOf, makeDataFolder, makeFolders } from './places.ts';
 import { openStores } from './secret-stores.ts';
@@ -25,6 +26,8 @@ import { findUsers, ROOT } from './users.ts';
 export interface Platform {
   /** Base URL of the API. */
   readonly url: string;
+  /** The certificate to be believed that was made here; null: there is none. */
+  readonly authorityPath: string | null;
   readonly control: Control;
   readonly node: Node;
   /** Makes an API key; the secret is shown once and kept nowhere. */
@@ -89,9 +92,13 @@ async function compose(config: Config, { report, egress, closers }: Composing): 
   closers.add(node, (open) => closeNode(open));
   const needed = node.neededBuilds();
   if (needed !== null) await dropBuilds(config, needed, onWarning);
-  const { url, control, createApiKey } = closers.add(
+  let replace: OpenControl['replaceTls'] = () => undefined;
+  const encryption = await openEncryption({ config, onChange: (tls) => replace(tls), onWarning });
+  if (encryption !== null) closers.add(encryption, async (open) => open.close());
+  const { tls: _, ...rest } = config;
+  const { url, control, createApiKey, replaceTls } = closers.add(
     await openControl({
-      config,
+      config: encryption === null ? rest : { ...rest, tls: encryption.current() },
       node,
       gateway,
       listen: config.listen,
@@ -103,8 +110,10 @@ async function compose(config: Config, { report, egress, closers }: Composing): 
     }),
     (open) => open.close(),
   );
+  replace = replaceTls;
   return {
     url,
+    authorityPath: encryption?.authorityPath ?? null,
     control,
     node,
     createApiKey,

@@ -1,5 +1,6 @@
 /** What the supervisor and the processes of the platform say to each other, over the channel of their descriptors. */
 
+import type { Tls } from '@space/http';
 import type { Config } from './config.ts';
 import type { ControlConfig } from './open-control.ts';
 import type { NodeConfig } from './open-node.ts';
@@ -15,6 +16,8 @@ export type RoleConfig = NodeConfig &
 export type ToRole =
   /** `first`: the start of the whole platform, which fails as one; else the process takes the place of one that died. */
   | { readonly kind: 'begin'; readonly config: RoleConfig; readonly first: boolean }
+  /** To control: what it proves its names with from now on. */
+  | { readonly kind: 'tls'; readonly tls: Tls }
   /** To control, `pause`: first pause every sandbox. */
   | { readonly kind: 'stop'; readonly pause: boolean };
 
@@ -45,6 +48,7 @@ export interface Role {
     say: (message: FromRole) => void,
     stopped: AbortSignal,
   ): Promise<void>;
+  replaceTls?(tls: Tls): void;
   /** Also after a beginning that failed. */
   end(stop: Extract<ToRole, { kind: 'stop' }>, say: (message: FromRole) => void): Promise<void>;
 }

@@ -39,6 +39,10 @@ process.on('message', (message: ToRole) => {
     });
     return;
   }
+  if (message.kind === 'tls') {
+    void beginning.then(() => role.replaceTls?.(message.tls));
+    return;
+  }
   stopped.abort(new Error('The platform is being stopped.'));
   void beginning
     .then(() => role.end(message, say))

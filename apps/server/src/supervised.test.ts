@@ -11,6 +11,7 @@ import { chance } from './clock.ts';
 import { type Config, configFrom } from './config.ts';
 import { lockData } from './data-lock.ts';
 import { egressSocketOf, gatewaySocketOf, lockFileOf, makeDataFolder, makeFolders } from './places.ts';
+import type { RoleConfig } from './role-messages.ts';
 import { type EndFacts, Supervised } from './supervised.ts';
 import { findUsers, type Users } from './users.ts';
 
@@ -34,12 +35,16 @@ afterEach(async () => {
   for (const folder of [config.dataDir, config.runDir]) await rm(folder, { recursive: true, force: true });
 });
 
+function plain({ tls: _, ...rest }: Config): RoleConfig {
+  return rest;
+}
+
 async function startGateway(): Promise<Supervised> {
   const lock = await open(lockFileOf(config), 'a');
   const gateway = new Supervised({
     name: 'gateway',
     user: users.gateway,
-    config,
+    config: () => plain(config),
     openDescriptors: async () => ({ descriptors: [lock.fd], close: () => undefined }),
     onMessage: () => undefined,
     onEnd: (facts) => ends.push(facts),
@@ -121,7 +126,8 @@ it('ends when its supervisor is killed, and until then nobody else gets the data
     const { lockData } = await import(${JSON.stringify(new URL('data-lock.ts', import.meta.url).href)});
     const lock = await lockData(${JSON.stringify(lockFileOf(config))});
     const gateway = new Supervised({
-      ...${JSON.stringify({ name: 'gateway', user: users.gateway, config })},
+      ...${JSON.stringify({ name: 'gateway', user: users.gateway })},
+      config: () => (${JSON.stringify(plain(config))}),
       openDescriptors: async () => ({ descriptors: [lock.fd], close: () => undefined }),
       onMessage: () => undefined,
       onEnd: () => undefined,

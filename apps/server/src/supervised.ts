@@ -31,7 +31,8 @@ export type OpenDescriptors = () => Promise<{
 export interface SupervisedOptions {
   readonly name: RoleName;
   readonly user: User;
-  readonly config: RoleConfig;
+  /** As it is when a process begins. */
+  readonly config: () => RoleConfig;
   /** What a process is given beside its channel, opened anew for each. */
   readonly openDescriptors: OpenDescriptors;
   readonly onMessage: (message: FromRole) => void;
@@ -79,6 +80,11 @@ export class Supervised {
     if (outcome.kind !== 'ready') throw new Error(`${outcome.reason}`);
     this.#supervision = this.#supervise(begun.run, performance.now());
     return outcome;
+  }
+
+  /** One that is not there now begins with what is so then. */
+  tell(message: ToRole): void {
+    if (this.#run !== null) send(this.#run.child, message);
   }
 
   /** Tells it to end, and waits until it has; one that takes too long is killed. It is not started again. */
@@ -141,7 +147,7 @@ export class Supervised {
     const { name, user, config, openDescriptors } = this.#options;
     const { descriptors, close } = await openDescriptors();
     const env = environmentOf(name, process.env);
-    const traced = config.traces === undefined ? [] : ['traced'];
+    const traced = config().traces === undefined ? [] : ['traced'];
     const options = name === 'control' ? [] : CARRIER_OPTIONS;
     const child = spawn(
       'setpriv',
@@ -157,7 +163,7 @@ export class Supervised {
     const run: Run = { child, ended: endOf(child), stderr: keepEnd(child) };
     this.#run = run;
     passOn(child);
-    send(child, { kind: 'begin', config, first });
+    send(child, { kind: 'begin', config: config(), first });
     return { run, outcome: this.#outcomeOf(run) };
   }
 

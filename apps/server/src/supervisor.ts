@@ -18,6 +18,7 @@ import { keepBuild } from '@space/runtime-qemu/kept-builds';
 import type { Config } from './config.ts';
 import { lockData } from './data-lock.ts';
 import { dropBuilds } from './drop-builds.ts';
+import { type Encryption, openEncryption } from './encryption.ts';
 import { helperConfig } from './helper-config.ts';
 import { checkAddress, listenOn } from './listen.ts';
 import { keepAssetsMarked } from './marked-assets.ts';
@@ -29,6 +30,8 @@ import { findUsers } from './users.ts';
 
 export interface SupervisedPlatform {
   readonly welcome: Welcome;
+  /** The certificate to be believed that was made here; null: there is none. */
+  readonly authorityPath: string | null;
   readonly pids: Readonly<Record<RoleName | 'helper', () => number | undefined>>;
   /** Pauses every sandbox, then ends everything. Null: control died meanwhile, and nobody knows. */
   pauseAndClose(): Promise<PausedAll | null>;
@@ -60,6 +63,11 @@ export async function superviseRoles({
   await makeFolders(config, users);
   const assets = await loadAssets();
   const builds = await keepBuild(buildsFolderOf(config), assets.vmm);
+  const encryption = await openEncryption({
+    config,
+    onChange: (tls) => roles.control.tell({ kind: 'tls', tls }),
+    onWarning: onHelperEnd,
+  });
   const helper = await startHelper({
     program: assets.helper.program,
     config: helperConfig(config, assets, builds, users.node),
@@ -74,7 +82,7 @@ export async function superviseRoles({
     if (message.kind === 'needed builds') void dropBuilds(config, message.digests, onHelperEnd);
   };
   const supervise = (name: RoleName, openDescriptors: OpenDescriptors) => {
-    const told = name === 'control' ? config : withoutSecrets(config);
+    const told = () => (name === 'control' ? forControl(config, encryption) : withoutSecrets(config));
     return new Supervised({ name, user: users[name], config: told, openDescriptors, onMessage: hear, onEnd });
   };
   const lockOnly = async () => ({ descriptors: [lock.fd], close: () => undefined });
@@ -89,6 +97,7 @@ export async function superviseRoles({
   };
   const endAll = async (pause: boolean): Promise<void> => {
     unmark();
+    encryption?.close();
     // Control first: it needs the node until it has ended.
     await roles.control.stop(pause);
     await Promise.all([roles.node.stop(false), roles.gateway.stop(false)]);
@@ -105,6 +114,7 @@ export async function superviseRoles({
     if (!control.welcome) throw new Error('The control process did not say where it serves.');
     return {
       welcome: control.welcome,
+      authorityPath: encryption?.authorityPath ?? null,
       pids: {
         helper: () => helper.pid,
         node: () => roles.node.pid,
@@ -121,6 +131,10 @@ export async function superviseRoles({
     await endAll(false);
     throw error;
   }
+}
+
+function forControl({ tls: _, ...config }: Config, encryption: Encryption | null): RoleConfig {
+  return encryption === null ? config : { ...config, tls: encryption.current() };
 }
 
 /** Without what is for control alone. */

@@ -16,6 +16,7 @@ import {
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Platform } from './control/call.ts';
 import { notHere, ROUTES_OF_E2B } from './control/routes.ts';
+import { FOR_ALL_ORIGINS, preflightHeaders } from './cors.ts';
 import { Door, type DoorPlatform } from './door/door.ts';
 import { errorBodyOf, refused } from './errors.ts';
 
@@ -30,7 +31,14 @@ const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
 export function e2bFace(platform: E2bPlatform): MakeFace {
   return (lent) => {
     const door = new Door(platform, lent);
-    const calls: Platform = { ...platform, domain: lent.names.encryptedBase, left: (id) => door.left(id) };
+    const calls: Platform = {
+      ...platform,
+      // Its port is known when the server listens.
+      get domain() {
+        return lent.names.encryptedBase;
+      },
+      left: (id) => door.left(id),
+    };
     return {
       addRoutes: (app) => {
         app.addHook('onClose', async () => door.close());
@@ -54,6 +62,7 @@ function credentials(headers: IncomingHttpHeaders): Credentials {
 
 function addRoutes(app: FastifyInstance, platform: Platform, lent: Lent): void {
   app.setErrorHandler((error, request, reply) => answerError(lent, error, request, reply));
+  app.addHook('onSend', async (_request, reply) => void reply.headers(FOR_ALL_ORIGINS));
   for (const { method, path, answer } of ROUTES_OF_E2B) {
     app.route({
       method,
@@ -78,6 +87,12 @@ function addRoutes(app: FastifyInstance, platform: Platform, lent: Lent): void {
   }
   for (const prefix of THEIR_PATHS) {
     for (const url of [prefix, `${prefix}/*`]) {
+      app.route({
+        method: 'OPTIONS',
+        url,
+        config: { open: true, logName: 'e2b preflight' },
+        handler: (request, reply) => reply.code(204).headers(preflightHeaders(request.headers)).send(),
+      });
       app.route({
         method: METHODS.filter((method) => !ROUTES_OF_E2B.some((one) => one.method === method && one.path === url)),
         url,

@@ -14,6 +14,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Of a route of another face: where its requests have the key. */
     credentials?: (headers: IncomingHttpHeaders) => Credentials;
+    /** Of such a route: it asks for no key. */
+    open?: boolean;
     /** Of such a route, what the log calls it. */
     logName?: string;
   }

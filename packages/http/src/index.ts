@@ -5,6 +5,6 @@
 export type { Authenticate, Identity } from './auth.ts';
 export { type ListenOptions, listen } from './listen.ts';
 export { createLogger, type LoggerOptions } from './logger.ts';
-export type { Tls } from './node-server.ts';
+export { replaceTls, type Tls } from './node-server.ts';
 export type { OpenedShare, OpenPublic, OpenShare } from './ports/ports-face.ts';
 export { createHttpServer, type HttpServerOptions, loadFramework } from './server.ts';

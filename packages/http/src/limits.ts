@@ -25,6 +25,8 @@ export const CLOSE_CHECK_MS = 50;
 export const MAX_CONNECTIONS = 4096;
 /** Of one address, so that the others are left some. A proxy in front of the server is one address too. */
 export const MAX_CONNECTIONS_PER_ADDRESS = 2048;
+/** Requests that one connection of HTTP/2 may carry at once. */
+export const MAX_STREAMS_PER_CONNECTION = 250;
 /** For how long a connection to a port may carry nothing, either way. */
 export const PORT_IDLE_MS = 60 * 60 * 1000;
 /** Of the head of a request to a port, and of the head of its answer. */

@@ -1,7 +1,8 @@
 /** The socket side: an HTTP or HTTPS server with the limits that keep slow or many connections from starving the rest. */
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerOptions } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
+import { serveHttp2 } from './http2.ts';
 import { KEEP_ALIVE_MS, MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS } from './limits.ts';
 import { limitPerAddress } from './per-address.ts';
 
@@ -48,10 +49,7 @@ export function createNodeServer(
     connectionsCheckingInterval: headersMs / LOOKS_PER_HEAD,
     shouldUpgradeCallback: takeover.shouldUpgrade,
   };
-  const server =
-    tls === undefined
-      ? createServer(options, listener)
-      : createTlsServer({ ...options, cert: tls.cert, key: tls.key, minVersion: 'TLSv1.2' }, listener);
+  const server = tls === undefined ? createServer(options, listener) : createEncrypted(options, tls, listener);
   server.on('upgrade', takeover.upgrade);
   // Whoever listens in a guest says by itself whether a body is wanted.
   server.on('checkContinue', (request, response) => {
@@ -61,4 +59,17 @@ export function createNodeServer(
   server.maxConnections = MAX_CONNECTIONS;
   limitPerAddress(server, MAX_CONNECTIONS_PER_ADDRESS);
   return server;
+}
+
+function createEncrypted(options: ServerOptions, tls: Tls, listener: RequestListener): TlsServer {
+  const server = createTlsServer({ ...options, ...contextOf(tls), ALPNProtocols: ['h2', 'http/1.1'] }, listener);
+  serveHttp2(server);
+  return server;
+}
+
+const contextOf = ({ cert, key }: Tls) => ({ cert, key, minVersion: 'TLSv1.2' }) as const;
+
+/** For connections that begin from now on. */
+export function replaceTls({ server }: { readonly server: Server }, tls: Tls): void {
+  if ('setSecureContext' in server) (server as TlsServer).setSecureContext(contextOf(tls));
 }

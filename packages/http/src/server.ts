@@ -52,7 +52,7 @@ import { createNodeServer, type Tls } from './node-server.ts';
 import { noSuchRoute } from './not-found.ts';
 import { ClientGone } from './outgoing.ts';
 import { isEncrypted, type OpenPublic, type OpenShare, PortsFace } from './ports/ports-face.ts';
-import { PreviewNames } from './ports/preview-names.ts';
+import { type NamesBase, namesBaseOf, PreviewNames } from './ports/preview-names.ts';
 import { answerClientError, explain, sendProblem, translate } from './problems.ts';
 import { answerAsync, prefersAsync } from './respond-async.ts';
 
@@ -76,7 +76,12 @@ export interface HttpServerOptions {
   /** Names and addresses that the server answers for beside loopback ones, without port. */
   readonly hosts?: readonly string[];
   readonly tls?: Tls;
-  /** The base of the names of previews, e.g. `https://previews.example.com`; those below `localhost` always work. */
+  /**
+   * What names of the API (`api.NAME`) and of ports of sandboxes end in, all of them reached by TLS; `port`: where they are, when it
+   * is not the one that this server listens on.
+   */
+  readonly domain?: { readonly name: string; readonly port?: number };
+  /** The base of the names of previews, when there is no domain, e.g. `https://previews.example.com`; those below `localhost` always work. */
   readonly previews?: string;
   /** Opens a port by the token of a share. */
   readonly openShare: OpenShare;
@@ -110,9 +115,9 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
     ...options.times,
   };
   const inFlight = new InFlight();
-  const isOurHost = createHostCheck(options.hosts ?? []);
+  const isOurHost = createHostCheck([...(options.hosts ?? []), ...hostsOf(options)]);
   const attempts = new FailedAttempts();
-  const names = new PreviewNames(options.previews);
+  const names = new PreviewNames(namesOf(options, () => portOf(app)));
   const { useCases, authenticate, openShare, openPublic = async () => null } = options;
   const logger = options.logger as FastifyBaseLogger;
   const own = { useCases, authenticate, openShare, openPublic, logger };
@@ -171,6 +176,23 @@ export function createHttpServer(options: HttpServerOptions): FastifyInstance {
   return app;
 }
 
+function hostsOf({ domain }: HttpServerOptions): readonly string[] {
+  return domain === undefined ? [] : [domain.name, `api.${domain.name}`];
+}
+
+const HTTPS_PORT = 443;
+
+function namesOf({ domain, previews }: HttpServerOptions, ownPort: () => number): NamesBase | undefined {
+  if (domain === undefined) return previews === undefined ? undefined : namesBaseOf(previews);
+  const port = () => domain.port ?? ownPort();
+  return { protocol: 'https:', hostname: domain.name, port: () => (port() === HTTPS_PORT ? '' : `:${port()}`) };
+}
+
+function portOf({ server }: FastifyInstance): number {
+  const address = server.address();
+  return address === null || typeof address === 'string' ? HTTPS_PORT : address.port;
+}
+
 function addRoutes(app: FastifyInstance, face: Face): void {
   void app.register(async (scope) => face.addRoutes(scope));
 }
@@ -216,9 +238,9 @@ function guardRequests(app: FastifyInstance, options: HttpServerOptions, guard: 
     reply.raw.setHeader('x-content-type-options', 'nosniff');
     const { host } = request.headers;
     if (!isOurHost(host)) throw new ProtocolError('host_refused', refusalOf(host));
-    const { routeName, credentials = bearerCredentials } = request.routeOptions.config;
+    const { routeName, open, credentials = bearerCredentials } = request.routeOptions.config;
     const route: Route | undefined = routeName === undefined ? undefined : ROUTES[routeName];
-    if (route?.open) return;
+    if (route?.open || open) return;
     request.identity = await identify(credentials(request.headers), request.ip, options.authenticate, attempts);
   });
 }

@@ -20,21 +20,20 @@ import {
   type SandboxStatus,
 } from '@space/core';
 import { FailedAttempts, type Forwarded, forward, forwardUpgrade, isEncrypted, type Lent } from '@space/http/parts';
+import { answerPreflight, FOR_ALL_ORIGINS, isPreflight } from '../cors.ts';
 import { createEnvd, type Envd, type EnvdTarget } from '../envd/index.ts';
 import { E2bError, errorBodyOf } from '../errors.ts';
 import { fromE2bId } from '../sandbox-ids.ts';
 import { targetOf } from '../target.ts';
 import { checkSignature, isSame, trafficTokenOf } from '../tokens.ts';
-import { noPort, notFound } from './answers.ts';
+import { noPort, notFound, pageOf } from './answers.ts';
 
-/** `3000-sbx0123456789abcdef`; ours have another dash. */
-const LABEL = /^([1-9][0-9]{0,4})-(sbx[0-9a-z]{16})$/;
+/** `3000-sbx0123456789abcdef`, and what is no sandbox at all; ours have another dash. */
+const LABEL = /^([0-9]{1,5})-((?!sbx-)[0-9a-z][0-9a-z-]{0,61})$/;
 const ID_HEADER = 'e2b-sandbox-id';
 const PORT_HEADER = 'e2b-sandbox-port';
 const TOKEN_HEADER = 'x-access-token';
 const TRAFFIC_HEADER = 'e2b-traffic-access-token';
-/** They are for us, and not for what listens in the guest. */
-
 const ENVD_PORT = 49_983;
 const DEFAULT_USER = 'user';
 const PORT = /^[1-9][0-9]{0,4}$/;
@@ -151,7 +150,7 @@ export class Door {
       const known = thrown instanceof AppError ? knownAnswer(thrown, named) : undefined;
       const body = known ?? errorBodyOf(thrown, (cause) => this.#lent.explain(cause, requestId));
       response.setHeader('x-request-id', requestId);
-      send(response, body.code, body);
+      send(response, body.code, body, request.headers.accept);
     }
   }
 
@@ -168,12 +167,13 @@ export class Door {
   async #toEnvd(found: Found, visit: Visit, response: ServerResponse): Promise<void> {
     const { id, reach } = found;
     const { request, requestId, signal, named } = visit;
+    if (isPreflight(request)) return answerPreflight(request, response);
     const { pathname: path, searchParams: query } = targetOf(request);
     const isPaused = reach.status === 'paused' || reach.status === 'pausing';
     // Asking how it is wakes nothing.
     if (isPaused && (path === '/health' || path === '/metrics')) throw new AppError('not_found', 'It is paused.');
     if (path === '/health' && request.method === 'GET') {
-      response.writeHead(204).end();
+      response.writeHead(204, FOR_ALL_ORIGINS).end();
       return;
     }
     this.#checkToken(reach, request, path, query);
@@ -294,13 +294,21 @@ function knownAnswer(thrown: AppError, { given, port }: Named) {
   return undefined;
 }
 
-function send(response: ServerResponse, status: number, body: object): void {
-  const bytes = Buffer.from(JSON.stringify(body));
+function send(
+  response: ServerResponse,
+  status: number,
+  body: { readonly message: string },
+  accept: string | undefined,
+): void {
+  const asPage = accept?.includes('text/html') === true;
+  const bytes = Buffer.from(asPage ? pageOf(status, body.message) : JSON.stringify(body));
   response.writeHead(status, {
-    'content-type': 'application/json',
+    ...FOR_ALL_ORIGINS,
+    'content-type': asPage ? 'text/html; charset=utf-8' : 'application/json',
     'content-length': bytes.length,
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
+    ...(asPage ? { 'content-security-policy': "default-src 'none'; sandbox" } : {}),
     connection: 'close',
   });
   response.end(bytes);

@@ -280,7 +280,8 @@ export function upgradeRequired(): ProtocolError {
   return new ProtocolError('upgrade_required', undefined, { upgrade: 'tcp', connection: 'Upgrade' });
 }
 
-export const isEncrypted = ({ socket }: IncomingMessage): boolean => socket instanceof TLSSocket;
+/** Also by a stream of a connection that carries many. */
+export const isEncrypted = ({ socket }: IncomingMessage): boolean => 'encrypted' in socket && socket.encrypted === true;
 const addressOf = ({ socket }: IncomingMessage): string => socket.remoteAddress ?? '';
 
 /** By a reset where that is possible: not over TLS, and not when our end is on its way already. */

@@ -14,12 +14,29 @@ const LABEL = /^([1-9][0-9]{0,4})-sbx-([0-9a-z]{16})$/;
 const MAX_PORT = 65_535;
 const LOCAL = 'localhost';
 
-/** The base of the names, where it is not `localhost`, e.g. `https://previews.example.com`. */
-export class PreviewNames {
-  readonly #base: URL | undefined;
+/** Where the names lead, which is not below `localhost`. */
+export interface NamesBase {
+  readonly protocol: 'http:' | 'https:';
+  readonly hostname: string;
+  /** As it stands after a name, or nothing where it is the usual one. */
+  readonly port: () => string;
+}
 
-  constructor(base: string | undefined) {
-    this.#base = base === undefined ? undefined : new URL(base);
+/** Of an origin, e.g. `https://previews.example.com`. */
+export function namesBaseOf(origin: string): NamesBase {
+  const { protocol, hostname, port } = new URL(origin);
+  return {
+    protocol: protocol === 'https:' ? 'https:' : 'http:',
+    hostname,
+    port: () => (port === '' ? '' : `:${port}`),
+  };
+}
+
+export class PreviewNames {
+  readonly #base: NamesBase | undefined;
+
+  constructor(base: NamesBase | undefined) {
+    this.#base = base;
   }
 
   /** What a Host header means; undefined: no preview. */
@@ -37,7 +54,7 @@ export class PreviewNames {
 
   /** What names end in that are reached by TLS, with its port; undefined: there are none. */
   get encryptedBase(): string | undefined {
-    return this.#base?.protocol === 'https:' ? this.#base.host : undefined;
+    return this.#base?.protocol === 'https:' ? hostOf(this.#base) : undefined;
   }
 
   /** Whether browsers reach that name by TLS, which may end at a proxy in front of this server. */
@@ -47,11 +64,15 @@ export class PreviewNames {
 
   /** With `{port}` and `{sandbox}` in it; null when who calls by that address can reach no preview by name. */
   template(reachedBy: { readonly host: string | undefined; readonly encrypted: boolean; readonly loopback: boolean }) {
-    if (this.#base !== undefined) return `${this.#base.protocol}//{port}-{sandbox}.${this.#base.host}`;
+    if (this.#base !== undefined) return `${this.#base.protocol}//{port}-{sandbox}.${hostOf(this.#base)}`;
     if (!reachedBy.loopback || reachedBy.host === undefined) return null;
     const port = /:[0-9]{1,5}$/.exec(reachedBy.host)?.[0] ?? '';
     return `${reachedBy.encrypted ? 'https' : 'http'}://{port}-{sandbox}.${LOCAL}${port}`;
   }
+}
+
+function hostOf({ hostname, port }: NamesBase): string {
+  return hostname + port();
 }
 
 /** The first label of a name, and the rest of it; undefined: it has none. */
