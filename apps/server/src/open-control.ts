@@ -103,6 +103,8 @@ export function apiServer(
         useCases: control,
         tokenFor: (caller, id) => control.tokenFor(caller, id),
         reach: (id) => control.reach(id),
+        findByToken: (isIt, limit) => control.findByToken(isIt, limit),
+        listRuns: (caller, asked) => control.listRuns(caller, asked),
       }),
     ],
     logger,

@@ -18,6 +18,7 @@ import {
   statusOf,
 } from '@space/core';
 import { type Identity, identityOf } from './api-keys.ts';
+import type { RecordedReach } from './face-records.ts';
 import type { LifecycleUseCases, Machinery } from './lifecycle-use-cases.ts';
 import type { PortUseCases } from './port-use-cases.ts';
 import type { RecordedSandbox, SandboxAccess } from './records.ts';
@@ -37,7 +38,7 @@ export interface Reach {
   /** For proofs that are made from it; null: nobody has asked for one. */
   readonly token: string | null;
   /** Whom its token acts for; null: that key is no longer good, or does not reach it. */
-  identity(): Promise<Identity | null>;
+  readonly identity: Identity | null;
   /** As a share does, where its ports are public. */
   connectPublic(port: number, signal: AbortSignal): Promise<PortConnection>;
 }
@@ -74,8 +75,10 @@ export class Access {
 
   /** Null: there is none. */
   async reach(id: SandboxId): Promise<Reach | null> {
-    const seen = await this.#machinery.ports.records.findSandbox(id);
-    if (seen === null || seen.settled === 'deleted' || seen.operation === 'delete') return null;
+    const found = await this.#machinery.ports.records.faces.findReach(id);
+    if (found === null) return null;
+    const { sandbox: seen } = found;
+    if (seen.settled === 'deleted' || seen.operation === 'delete') return null;
     const { template, env, publicPorts, access } = seen;
     return {
       status: statusOf(seen),
@@ -85,21 +88,22 @@ export class Access {
       env,
       publicPorts,
       token: access?.token ?? null,
-      identity: () => this.#identity(seen),
+      identity: identityIn(found),
       connectPublic: (port, signal) => this.#portUses.connectPublic(id, port, signal),
     };
   }
 
-  async #identity({ access, projectId }: RecordedSandbox): Promise<Identity | null> {
-    if (access === null) return null;
-    const holder = await this.#machinery.ports.records.tenants.findKeyHolderById(access.keyId);
-    if (holder === null) return null;
-    const identity = identityOf(holder, projectId);
-    const { principal } = identity;
-    const owner = await this.#machinery.ports.records.tenants.organisationOf(projectId);
-    if (owner !== principal.organisationId) return null;
-    return principal.onlyProject === null || principal.onlyProject === projectId ? identity : null;
+  /** Whose token it is that `isIt` knows, among those of at most `limit` sandboxes; null: nobody's. */
+  async findByToken(isIt: (token: string) => boolean, limit: number): Promise<SandboxId | null> {
+    const tokens = await this.#machinery.ports.records.faces.listTokens(limit);
+    return tokens.find(({ token }) => isIt(token))?.id ?? null;
   }
+}
+
+function identityIn({ sandbox: { projectId }, holder, organisationId }: RecordedReach): Identity | null {
+  if (holder === null || organisationId !== holder.key.organisationId) return null;
+  const { key } = holder;
+  return key.projectId === null || key.projectId === projectId ? identityOf(holder, projectId) : null;
 }
 
 /** One that crashed waits for a resume, too: what was in its memory is lost, which no mere use accepts. */

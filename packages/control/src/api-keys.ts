@@ -11,9 +11,10 @@ import {
   type Role,
   reachesProject,
 } from '@space/core';
+import type { ReachHolder } from './face-records.ts';
 import type { ControlPorts } from './ports.ts';
 import { digestOf, isSecret, newSecret } from './secrets.ts';
-import type { KeyHolder, RecordedApiKey, RecordedProject, TenantRecords } from './tenant-records.ts';
+import type { RecordedApiKey, RecordedProject, TenantRecords } from './tenant-records.ts';
 
 const PREFIX = 'space_';
 const SHOWN_LETTERS = PREFIX.length + 4;
@@ -79,13 +80,13 @@ export async function identify(
   return { principal, projectId };
 }
 
-function principalOf({ operator, key }: KeyHolder): Principal {
+function principalOf({ operator, key }: ReachHolder): Principal {
   const { id: apiKeyId, organisationId, projectId: onlyProject, roles } = key;
   return { apiKeyId, organisationId, operator, onlyProject, roles };
 }
 
 /** The holder of a key, who means that project. */
-export function identityOf(holder: KeyHolder, projectId: ProjectId): Identity {
+export function identityOf(holder: ReachHolder, projectId: ProjectId): Identity {
   return { principal: principalOf(holder), projectId };
 }
 

@@ -41,6 +41,7 @@ import { RegularArchives } from './regular-archives.ts';
 import { Relief } from './relief.ts';
 import { Retracer } from './retrace.ts';
 import { RollingPoints } from './rolling.ts';
+import { listRuns, type RunsList, type RunsListAsked } from './runs-list.ts';
 import { Sampler } from './sampler.ts';
 import { ScheduleRuns } from './schedule-runs.ts';
 import { ScheduleUseCases } from './schedule-use-cases.ts';
@@ -85,6 +86,8 @@ export interface Control extends UseCases {
   /** See `Access`. */
   tokenFor(caller: Pick<Caller, 'principal' | 'projectId'>, sandbox: string): Promise<string>;
   reach(id: SandboxId): Promise<Reach | null>;
+  findByToken(isIt: (token: string) => boolean, limit: number): Promise<SandboxId | null>;
+  listRuns(caller: Pick<Caller, 'principal' | 'projectId'>, asked: RunsListAsked): Promise<RunsList>;
   /** Null: the ports of that sandbox are not public. */
   openPublic(target: SharedPort): Promise<Pick<OpenedShare, 'connect'> | null>;
   /** What the token of a share opens; null when it is not good for that port, and nothing says why not. */
@@ -311,6 +314,8 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     },
     tokenFor: (caller, sandbox) => access.tokenFor(caller, sandbox),
     reach: (id) => access.reach(id),
+    findByToken: (isIt, limit) => access.findByToken(isIt, limit),
+    listRuns: (caller, asked) => listRuns(ports.records, caller, asked),
     authenticate: (apiKey, project) => identify(ports.records, apiKey, project),
     pauseUnasked: (id) => sandboxes.pauseUnasked(id),
     start: async () => {

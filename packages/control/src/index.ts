@@ -17,6 +17,7 @@ export * from './chain-records.ts';
 export { type Control, createControl } from './control.ts';
 export type * from './egress-records.ts';
 export * from './event-records.ts';
+export type * from './face-records.ts';
 export type * from './history-records.ts';
 export type * from './notice-records.ts';
 export { decodeCursor, pageOf } from './page.ts';

@@ -45,6 +45,7 @@ import type { CallRecords } from './call-records.ts';
 import type { ChainRecords } from './chain-records.ts';
 import type { RecordsOfEgress } from './egress-records.ts';
 import type { EventRecords } from './event-records.ts';
+import type { FaceRecords } from './face-records.ts';
 import type { HistoryRecords } from './history-records.ts';
 import type { NoticeRecords } from './notice-records.ts';
 import type { ScheduleRecords } from './schedule-records.ts';
@@ -451,6 +452,7 @@ export interface Records {
   readonly chain: ChainRecords;
   readonly notices: NoticeRecords;
   readonly secrets: SecretRecords;
+  readonly faces: FaceRecords;
   readonly archives: ArchiveRecords;
   readonly vaults: VaultRecords;
   /** Of the pool of connections, as it is now. */

@@ -54,6 +54,7 @@ import { MemoryCalls } from './memory-calls.ts';
 import { MemoryChain } from './memory-chain.ts';
 import { MemoryEgress } from './memory-egress.ts';
 import { MemoryEvents } from './memory-events.ts';
+import { MemoryFaces } from './memory-faces.ts';
 import { MemoryHistory } from './memory-history.ts';
 import { MemoryNotices } from './memory-notices.ts';
 import { MemorySchedules } from './memory-schedules.ts';
@@ -93,6 +94,7 @@ export class MemoryRecords implements Records {
     (event) => this.events.put([event]),
   );
   readonly archives = new MemoryArchives(() => this.#turn());
+  readonly faces = new MemoryFaces(() => this.#turn(), this.#sandboxes, this.tenants);
   readonly approvals = new MemoryApprovals(
     () => this.#turn(),
     (id) => {

@@ -427,6 +427,84 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       expect(await idsOf('running')).toEqual([snapshotting.id]);
     });
 
+    it('lists by when runs began, either way, by what is said of them, from wherever the last page ended', async () => {
+      const [early, late] = [tick(), tick()];
+      const made: RecordedSandbox[] = [];
+      for (const [at, team] of [
+        [early, 'a'],
+        [late, 'a'],
+        [late, 'b'],
+        [early, 'a'],
+      ] as const) {
+        made.push(await running({ at, metadata: { team, 'with "quotes"': `it's ${team}` } }));
+      }
+      const idle = sure(await records.beginOperation(beginOf(await running({ at: late }), 'pause')));
+      const asked = { projectId: DEFAULT_PROJECT, statuses: ['running'] as const, metadata: {} };
+      const ids = (found: readonly RecordedSandbox[]) => found.map(({ id }) => id);
+      for (const order of ['asc', 'desc'] as const) {
+        const whole = ids(await records.faces.listByRun({ ...asked, order, limit: 100 }));
+        expect(whole).not.toContain(idle.id);
+        expect(new Set(whole)).toEqual(new Set(ids(made)));
+        const seen: SandboxId[] = [];
+        let after: { readonly at: Date; readonly id: SandboxId } | undefined;
+        for (;;) {
+          const page = await records.faces.listByRun({ ...asked, order, limit: 1, ...(after && { after }) });
+          const [one] = page;
+          if (one === undefined) break;
+          seen.push(one.id);
+          after = { at: one.startedAt ?? one.createdAt, id: one.id };
+        }
+        expect(seen).toEqual(whole);
+        const began = whole.map((id) => sure(made.find((one) => one.id === id)).startedAt?.getTime() ?? 0);
+        expect(began).toEqual(began.toSorted((a, b) => (order === 'asc' ? a - b : b - a)));
+      }
+      const some = { ...asked, metadata: { team: 'a', 'with "quotes"': "it's a" } };
+      expect(await records.faces.countByRun(some)).toBe(3);
+      expect(await records.faces.countByRun({ ...some, template: 'other' })).toBe(0);
+      expect(await records.faces.countByRun({ ...asked, statuses: ['pausing', 'running'] })).toBe(5);
+      const latest = made.map(({ startedAt }) => startedAt?.getTime() ?? 0).toSorted((a, b) => b - a)[0] ?? 0;
+      const from = { ...asked, startedFrom: new Date(latest) };
+      expect(await records.faces.countByRun(from)).toBe(
+        made.filter((one) => one.startedAt?.getTime() === latest).length,
+      );
+    });
+
+    it('says in one go who may come into a sandbox by its token, and whose tokens there are', async () => {
+      const sandbox = await running();
+      expect(await records.faces.findReach(sandbox.id)).toEqual({
+        sandbox,
+        holder: null,
+        organisationId: DEFAULT_ORGANISATION,
+      });
+      expect(await records.faces.findReach(sandboxId())).toBeNull();
+      const key = {
+        id: newId('apiKey', chance),
+        organisationId: DEFAULT_ORGANISATION,
+        projectId: null,
+        name: null,
+        roles: ['developer' as const],
+        prefix: 'space_x',
+        sha256: chance.bytes(32),
+        createdAt: tick(),
+        revokedAt: null,
+      };
+      await records.tenants.addApiKey(key);
+      const access = { token: 'spacebox_x', keyId: key.id };
+      await records.updateSandbox(sandbox.id, { access }, tick());
+      const { id, organisationId, projectId, roles } = key;
+      expect(await records.faces.findReach(sandbox.id)).toMatchObject({
+        sandbox: { id: sandbox.id, access },
+        holder: { operator: true, key: { id, organisationId, projectId, roles } },
+      });
+      await running();
+      expect(await records.faces.listTokens(10)).toEqual([{ id: sandbox.id, token: 'spacebox_x' }]);
+      expect(await records.faces.listTokens(0)).toEqual([]);
+      const another = { ...key, id: newId('apiKey', chance), sha256: chance.bytes(32), roles: ['admin' as const] };
+      await records.tenants.addApiKey(another);
+      await records.tenants.revokeApiKey(DEFAULT_ORGANISATION, key.id, tick());
+      expect(await records.faces.findReach(sandbox.id)).toMatchObject({ holder: null });
+    });
+
     it('refuses a cursor that is none', async () => {
       for (const cursor of ['', 'nonsense', Buffer.from('1 ; drop').toString('base64url')]) {
         await expect(records.listSandboxes({ projectId: DEFAULT_PROJECT, limit: 1, cursor })).rejects.toMatchObject({

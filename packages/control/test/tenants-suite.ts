@@ -68,8 +68,6 @@ export function tenantsSuite(suite: string, open: () => Promise<Records>): void 
       expect(await tenants.findOrganisationOf(project.id)).toEqual(organisation);
       const holder = { key, operator: false, firstProject: project.id };
       expect(await tenants.findKeyHolder(key.sha256)).toEqual(holder);
-      expect(await tenants.findKeyHolderById(key.id)).toEqual(holder);
-      expect(await tenants.findKeyHolderById(newKey().id)).toBeNull();
       await expect(newOrganisation('acme')).rejects.toMatchObject({
         code: 'name_taken',
         facts: { name: expect.any(String) },

@@ -246,6 +246,44 @@ describe('what runs commands', () => {
     }
   });
 
+  it('finds whose a signed URL is where it names no sandbox: what the SDKs print works as it is', async () => {
+    const [{ sandboxID, envdAccessToken }, other] = [await make(), await make()];
+    for (const { sandboxId, token, text } of [
+      { sandboxId: sandboxID, token: envdAccessToken, text: 'one' },
+      { sandboxId: other.sandboxID, token: other.envdAccessToken, text: 'other' },
+    ]) {
+      const sign = (what: string) =>
+        encodeURIComponent(`v1_${createHash('sha256').update(what).digest('base64').replace(/=+$/, '')}`);
+      const url = `${world.url}/files?path=/home/user/a.txt&username=user`;
+      const form = new FormData();
+      form.append('file', new Blob([text]), 'a.txt');
+      const upload = `${url}&signature=${sign(`/home/user/a.txt:write:user:${token}`)}`;
+      expect((await fetch(upload, { method: 'POST', body: form })).status).toBe(200);
+      const download = `${url}&signature=${sign(`/home/user/a.txt:read:user:${token}`)}`;
+      expect(await (await fetch(download)).text()).toBe(text);
+      // And it is that sandbox's file.
+      const own = await visit(sandboxId, ENVD, '/files?path=/home/user/a.txt', { 'x-access-token': token });
+      expect(own.text).toBe(text);
+      // One for reading does not write, and what is added is not signed.
+      expect((await fetch(download, { method: 'POST', body: form })).status).toBe(401);
+      expect((await fetch(download.replace('a.txt', 'b.txt'))).status).toBe(401);
+      const hidden = `${world.url}/files?path=/home/user/a.txt?signature=x`;
+      expect((await fetch(hidden)).status).toBe(401);
+      const preflight = { method: 'OPTIONS', headers: { 'access-control-request-method': 'GET' } };
+      expect((await fetch(download, preflight)).status).toBe(204);
+    }
+    const past = Math.floor(Date.now() / 1000) - 60;
+    const expired = createHash('sha256')
+      .update(`/a:read::${envdAccessToken}:${past}`)
+      .digest('base64')
+      .replace(/=+$/, '');
+    const late = await fetch(
+      `${world.url}/files?path=/a&signature=${encodeURIComponent(`v1_${expired}`)}&signature_expiration=${past}`,
+    );
+    expect([late.status, await late.json()]).toEqual([401, { code: 401, message: 'signature is already expired' }]);
+    await world.call('DELETE', `/sandboxes/${sandboxID}`);
+  });
+
   // Last: the address that all of these come from is slowed down by it.
   it('serves who has the token, however many others have tried at the same address', async () => {
     const { sandboxID, envdAccessToken } = await make();
@@ -254,5 +292,11 @@ describe('what runs commands', () => {
       statuses.add((await visit(sandboxID, ENVD, '/envs', { 'x-access-token': `x${i}` })).status);
     expect([...statuses]).toEqual([401, 429]);
     expect((await visit(sandboxID, ENVD, '/envs', { 'x-access-token': envdAccessToken })).status).toBe(200);
+  });
+
+  it('looks for whose signature it is only so often for who has none that is right', async () => {
+    const statuses = new Set<number>();
+    for (let i = 0; i < 40; i++) statuses.add((await fetch(`${world.url}/files?path=/a&signature=v1_${i}`)).status);
+    expect([...statuses]).toEqual([401, 429]);
   });
 });

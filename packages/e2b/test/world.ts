@@ -19,6 +19,8 @@ export function startFragile(more: Partial<HttpServerOptions> = {}): Promise<Fra
     useCases: control,
     tokenFor: (caller, id) => control.tokenFor(caller, id),
     reach: (id) => control.reach(id),
+    findByToken: (isIt, limit) => control.findByToken(isIt, limit),
+    listRuns: (caller, asked) => control.listRuns(caller, asked),
   });
   return FragileWorld.startAs(world, { faces: [face], ...more });
 }

@@ -80,6 +80,8 @@ export async function createTestPlatform({ programs }: TestPlatformOptions = {})
         useCases: control,
         tokenFor: (caller, id) => control.tokenFor(caller, id),
         reach: (id) => control.reach(id),
+        findByToken: (isIt, limit) => control.findByToken(isIt, limit),
+        listRuns: (caller, asked) => control.listRuns(caller, asked),
       }),
     ],
     logger: createLogger({ level: 'silent' }),

@@ -11,6 +11,7 @@ import {
   eventOfPauseFailure,
   eventsOfEnd,
   eventsOfSettling,
+  type FaceRecords,
   type Finding,
   type HistoryRecords,
   inputOfBirth,
@@ -41,17 +42,14 @@ import {
   DEFAULT_RUNS,
   type Expiry,
   expiryOfRun,
-  OPERATIONS,
   type ProcessId,
   type ProjectId,
   type SandboxId,
   type SandboxStatus,
-  SETTLED_STATES,
   type Settled,
   type SnapshotId,
-  statusOf,
 } from '@space/core';
-import { type ExpressionBuilder, type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Database } from './database.ts';
 import { translated } from './errors.ts';
 import { newestFirst } from './pages.ts';
@@ -62,6 +60,7 @@ import { PostgresCalls } from './postgres-calls.ts';
 import { PostgresChain } from './postgres-chain.ts';
 import { PostgresEgress } from './postgres-egress.ts';
 import { appendEvents, PostgresEvents } from './postgres-events.ts';
+import { PostgresFaces } from './postgres-faces.ts';
 import { doomSnapshots, dropSnapshots, PostgresHistory } from './postgres-history.ts';
 import { reserve } from './postgres-limits.ts';
 import { PostgresNotices } from './postgres-notices.ts';
@@ -72,6 +71,7 @@ import { PostgresTenants } from './postgres-tenants.ts';
 import { PostgresVaults } from './postgres-vaults.ts';
 import { changesOf, operationOf, rowOfBy, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
 import type { Tables } from './schema.ts';
+import { hasStatus } from './statuses.ts';
 
 export function createPostgresRecords({ db, load }: Database): Records {
   return new PostgresRecords(db, load);
@@ -92,6 +92,7 @@ class PostgresRecords implements Records {
   readonly secrets: SecretRecords;
   readonly archives: ArchiveRecords;
   readonly vaults: VaultRecords;
+  readonly faces: FaceRecords;
   readonly #db: Kysely<Tables>;
   readonly #load: Database['load'];
 
@@ -112,6 +113,7 @@ class PostgresRecords implements Records {
     this.secrets = new PostgresSecrets(db);
     this.archives = new PostgresArchives(db);
     this.vaults = new PostgresVaults(db);
+    this.faces = new PostgresFaces(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
@@ -613,21 +615,6 @@ function isExpiryMet({ settled, at }: OperationEnd) {
 /** Whether an operation has ended with what a set time asks for. */
 function isMet({ settled, at }: OperationEnd) {
   return settled === 'deleted' ? sql`true` : settled === 'running' ? sql`wake_at <= ${at}` : sql`false`;
-}
-
-/** A status is what `statusOf` says of a state: the states that have it are found by asking it of each. */
-function hasStatus(eb: ExpressionBuilder<Tables, 'sandboxes'>, status: SandboxStatus) {
-  const states = SETTLED_STATES.flatMap((settled) =>
-    [...OPERATIONS, null].map((operation) => ({ settled, operation })),
-  ).filter((state) => statusOf(state) === status);
-  return eb.or(
-    states.map(({ settled, operation }) =>
-      eb.and([
-        eb('settled', '=', settled),
-        operation === null ? eb('operation', 'is', null) : eb('operation', '=', operation),
-      ]),
-    ),
-  );
 }
 
 /** Whether it was being taken. */

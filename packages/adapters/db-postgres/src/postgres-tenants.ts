@@ -24,8 +24,6 @@ import type { Tables } from './schema.ts';
 
 type ProjectQuery = SelectQueryBuilder<Tables, 'projects', Selectable<Tables['projects']>>;
 
-type KeyQuery = SelectQueryBuilder<Tables, 'api_keys', object>;
-
 export class PostgresTenants implements TenantRecords {
   readonly #db: Kysely<Tables>;
 
@@ -202,16 +200,9 @@ export class PostgresTenants implements TenantRecords {
   }
 
   findKeyHolder(sha256: Uint8Array): Promise<KeyHolder | null> {
-    return this.#findHolder((keys) => keys.where('api_keys.sha256', '=', Buffer.from(sha256)));
-  }
-
-  findKeyHolderById(id: ApiKeyId): Promise<KeyHolder | null> {
-    return this.#findHolder((keys) => keys.where('api_keys.id', '=', id));
-  }
-
-  #findHolder(only: (keys: KeyQuery) => KeyQuery): Promise<KeyHolder | null> {
     return translated(async () => {
-      const row = await only(this.#db.selectFrom('api_keys'))
+      const row = await this.#db
+        .selectFrom('api_keys')
         .innerJoin('organisations', 'organisations.id', 'api_keys.organisation_id')
         .selectAll('api_keys')
         .select('organisations.operator')
@@ -224,6 +215,7 @@ export class PostgresTenants implements TenantRecords {
             .limit(1)
             .as('first_project'),
         )
+        .where('api_keys.sha256', '=', Buffer.from(sha256))
         .where('api_keys.revoked_at', 'is', null)
         .executeTakeFirst();
       if (row === undefined) return null;

@@ -1,11 +1,28 @@
 /** One call of the control API, as the functions that answer it see it. */
-import type { Caller, UseCases } from '@space/contract';
-import type { SandboxId } from '@space/core';
+import type { Caller, Sandbox, UseCases } from '@space/contract';
+import type { SandboxId, SandboxStatus } from '@space/core';
 import { E2bError, isCode, noSandbox } from '../errors.ts';
 import { fromE2bId } from '../sandbox-ids.ts';
 
+export interface RunsAsked {
+  readonly statuses: readonly SandboxStatus[];
+  /** Of which all are counted. */
+  readonly counted: readonly SandboxStatus[];
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly startedFrom?: Date;
+  readonly template?: string;
+  readonly order: 'asc' | 'desc';
+  readonly limit: number;
+  readonly after?: { readonly at: Date; readonly id: SandboxId };
+}
+
 export interface Platform {
   readonly useCases: UseCases;
+  /** Sandboxes of the caller's project in the order in which they began to run. */
+  listRuns(
+    caller: Caller,
+    asked: RunsAsked,
+  ): Promise<{ readonly sandboxes: readonly Sandbox[]; readonly count: number }>;
   /** The token that reaches into a sandbox, for the caller. */
   tokenFor(caller: Caller, sandboxId: SandboxId): Promise<string>;
   /** What names of hosts end in that lead into sandboxes by TLS; undefined: there are none. */

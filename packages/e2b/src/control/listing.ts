@@ -1,19 +1,12 @@
 /**
- * Lists in E2B's order, with its filters and pages. Ours are paged by when things were made; theirs by when they last began to run,
- * with labels that may be filtered by. So all of a project are read, up to a limit, sorted, and a page of them is shown.
+ * Lists in E2B's order, with its filters and pages. Sandboxes come so from the records; of named snapshots all of a project are read,
+ * up to a limit, and a page of them is shown.
  */
-import type { Caller, Sandbox, Snapshot, UseCases } from '@space/contract';
+import type { Caller, Snapshot, UseCases } from '@space/contract';
 import { E2bError } from '../errors.ts';
 
 const OUR_PAGE = 1000;
 const MAX_READ = 20_000;
-
-export function allSandboxes(useCases: UseCases, caller: Caller): Promise<readonly Sandbox[]> {
-  return readAll(async (cursor) => {
-    const { sandboxes, nextCursor } = await useCases.listSandboxes(caller, { limit: OUR_PAGE, ...cursor });
-    return { items: sandboxes, nextCursor };
-  });
-}
 
 export function allSnapshots(useCases: UseCases, caller: Caller): Promise<readonly Snapshot[]> {
   return readAll(async (cursor) => {
@@ -41,7 +34,7 @@ async function readAll<T>(read: (cursor: { readonly cursor?: string }) => Promis
 
 export type Order = 'asc' | 'desc';
 
-interface Keyed {
+export interface Keyed {
   readonly id: string;
   /** ISO 8601. */
   readonly at: string;
@@ -75,13 +68,13 @@ function compare(a: Keyed, b: Keyed, order: Order): number {
   return a.id < b.id ? -1 : a.id > b.id ? 1 : 0;
 }
 
-function tokenOf({ id, at }: Keyed, order: Order): string {
+export function tokenOf({ id, at }: Keyed, order: Order): string {
   return Buffer.from(`${at}__${id}${order === 'asc' ? '__asc' : ''}`).toString('base64url');
 }
 
 const TOKEN = /^([0-9T:.Z-]{20,30})__([a-z0-9_]{10,40}?)(__asc)?$/;
 
-function parseToken(token: string, order: Order): Keyed {
+export function parseToken(token: string, order: Order): Keyed {
   const [, at, id, asc] = TOKEN.exec(Buffer.from(token, 'base64url').toString()) ?? [];
   if (
     at === undefined ||

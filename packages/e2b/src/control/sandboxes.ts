@@ -1,14 +1,23 @@
 /** What is asked of sandboxes that are there. */
 import { type Sandbox, schemas, toProblem } from '@space/contract';
-import type { SandboxId } from '@space/core';
+import { parseId, type SandboxId } from '@space/core';
 import { parsePart } from '@space/http/parts';
 import { z } from 'zod';
 import { E2bError, errorBodyOf, refused } from '../errors.ts';
 import { toE2bId } from '../sandbox-ids.ts';
 import { checkRun, checkTimeout, type E2bAnswer, type E2bCall, onSandbox, secondsFromNow } from './call.ts';
 import type { Version } from './create.ts';
-import { allSandboxes, type Order, pageOf, parseMetadata } from './listing.ts';
-import { type E2bState, startedAtOf, stateOf, viewDetail, viewListed, viewMetric, viewRunning } from './views.ts';
+import { type Order, parseMetadata, parseToken, tokenOf } from './listing.ts';
+import {
+  type E2bState,
+  startedAtOf,
+  stateOf,
+  statusesOf,
+  viewDetail,
+  viewListed,
+  viewMetric,
+  viewRunning,
+} from './views.ts';
 
 const DEFAULT_CONNECT_S = 300;
 const MAX_LIST = 100;
@@ -26,24 +35,40 @@ const listQuery = z.strictObject({
 
 type ListQuery = z.output<typeof listQuery>;
 
+/** What a list without pages shows at most. */
+const MAX_WITHOUT_PAGES = 10_000;
+
 export async function listSandboxes(call: E2bCall, version: Version): Promise<E2bAnswer> {
   const query = parsePart(listQuery, call.query, 'query') as ListQuery;
   const states = version === 'v1' ? (['running'] as const) : statesIn(query.state);
-  const matching = (await allSandboxes(call.platform.useCases, call.caller)).filter(filterOf(query));
-  const running = matching.filter((one) => stateOf(one) === 'running').length;
-  const shown = matching.filter((one) => states.some((state) => state === stateOf(one)));
   const order: Order = query.order ?? 'desc';
-  const limit = version === 'v1' ? shown.length || 1 : (query.limit ?? MAX_LIST);
-  const keyed = shown.map((sandbox) => ({ id: sandbox.id, at: startedAtOf(sandbox), sandbox }));
-  const page = pageOf(keyed, { order, limit, token: query.nextToken });
+  const limit = version === 'v1' ? MAX_WITHOUT_PAGES : (query.limit ?? MAX_LIST);
+  const { sandboxes, count } = await call.platform.listRuns(call.caller, {
+    ...filterOf(query),
+    statuses: states.flatMap(statusesOf),
+    counted: statusesOf('running'),
+    order,
+    // One more says that there are more.
+    limit: limit + 1,
+    ...(query.nextToken === undefined ? {} : { after: positionIn(query.nextToken, order) }),
+  });
+  const more = sandboxes.length > limit;
+  if (more && version === 'v1') throw new E2bError(400, `More than ${limit} are listed by GET /v2/sandboxes only.`);
+  const shown = sandboxes.slice(0, limit);
+  const last = shown.at(-1);
+  const next = more && last !== undefined ? tokenOf({ id: last.id, at: startedAtOf(last) }, order) : undefined;
   return {
     status: 200,
-    body: page.items.map(({ sandbox }) => viewListed(sandbox)),
-    headers: {
-      'x-total-running': String(running),
-      ...(page.next === undefined ? {} : { 'x-next-token': page.next }),
-    },
+    body: shown.map(viewListed),
+    headers: { 'x-total-running': String(count), ...(next === undefined ? {} : { 'x-next-token': next }) },
   };
+}
+
+function positionIn(token: string, order: Order) {
+  const { id, at } = parseToken(token, order);
+  const sandboxId = parseId('sandbox', id);
+  if (sandboxId === undefined) throw new E2bError(400, 'Invalid next token');
+  return { id: sandboxId, at: new Date(at) };
 }
 
 function statesIn(text: string | undefined): readonly E2bState[] {
@@ -55,13 +80,12 @@ function statesIn(text: string | undefined): readonly E2bState[] {
   });
 }
 
-function filterOf({ metadata, startedAfter, template }: ListQuery): (sandbox: Sandbox) => boolean {
-  const labels = Object.entries(metadata === undefined ? {} : parseMetadata(metadata));
-  const after = startedAfter === undefined ? Number.NEGATIVE_INFINITY : Date.parse(startedAfter);
-  return (sandbox) =>
-    labels.every(([name, value]) => sandbox.metadata[name] === value) &&
-    Date.parse(startedAtOf(sandbox)) >= after &&
-    (template === undefined || sandbox.template === template);
+function filterOf({ metadata, startedAfter, template }: ListQuery) {
+  return {
+    metadata: metadata === undefined ? {} : parseMetadata(metadata),
+    ...(startedAfter === undefined ? {} : { startedFrom: new Date(startedAfter) }),
+    ...(template === undefined ? {} : { template }),
+  };
 }
 
 export function getSandbox(call: E2bCall): Promise<E2bAnswer> {

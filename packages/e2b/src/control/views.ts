@@ -13,26 +13,28 @@ const NO_END = '9999-12-31T23:59:59.000Z';
 
 export type E2bState = 'running' | 'paused';
 
-/** Undefined: it is not there for them. */
+/** Undefined: it is not there for them. A crashed one goes on by a connect, as a paused one does. */
+const STATE_OF: Readonly<Record<Sandbox['status'], E2bState | undefined>> = {
+  creating: 'running',
+  running: 'running',
+  out_of_space: 'running',
+  resuming: 'running',
+  rewinding: 'running',
+  pausing: 'paused',
+  paused: 'paused',
+  crashed: 'paused',
+  moving: undefined,
+  moved: undefined,
+  arriving: undefined,
+  deleting: undefined,
+};
+
 export function stateOf({ status }: Pick<Sandbox, 'status'>): E2bState | undefined {
-  switch (status) {
-    case 'creating':
-    case 'running':
-    case 'out_of_space':
-    case 'resuming':
-    case 'rewinding':
-      return 'running';
-    // A crashed one goes on by a connect, as a paused one does.
-    case 'pausing':
-    case 'paused':
-    case 'crashed':
-      return 'paused';
-    case 'moving':
-    case 'moved':
-    case 'arriving':
-    case 'deleting':
-      return undefined;
-  }
+  return STATE_OF[status];
+}
+
+export function statusesOf(state: E2bState): readonly Sandbox['status'][] {
+  return (Object.keys(STATE_OF) as Sandbox['status'][]).filter((status) => STATE_OF[status] === state);
 }
 
 export function startedAtOf({ startedAt, createdAt }: Sandbox): string {

@@ -23,7 +23,7 @@ import { FailedAttempts, type Forwarded, forward, forwardUpgrade, isEncrypted, t
 import { answerPreflight, FOR_ALL_ORIGINS, isPreflight } from '../cors.ts';
 import { createEnvd, type Envd, type EnvdTarget } from '../envd/index.ts';
 import { E2bError, errorBodyOf } from '../errors.ts';
-import { fromE2bId } from '../sandbox-ids.ts';
+import { fromE2bId, toE2bId } from '../sandbox-ids.ts';
 import { targetOf } from '../target.ts';
 import { checkSignature, isSame, trafficTokenOf } from '../tokens.ts';
 import { noPort, notFound, pageOf } from './answers.ts';
@@ -38,6 +38,8 @@ const ENVD_PORT = 49_983;
 const DEFAULT_USER = 'user';
 const PORT = /^[1-9][0-9]{0,4}$/;
 const MAX_PORT = 65_535;
+/** Of how many sandboxes a signature is looked for, newest first: each is a digest of some bytes. */
+const MAX_SIGNERS = 5_000;
 const UNAUTHORISED = 'unauthorized access, please provide a valid access token or method signing if supported';
 
 /** A sandbox as the platform shows it to who comes without a key. */
@@ -50,7 +52,7 @@ export interface Reach {
   readonly env: Readonly<Record<string, string>>;
   readonly publicPorts: boolean;
   readonly token: string | null;
-  identity(): Promise<{ readonly principal: Principal; readonly projectId: ProjectId } | null>;
+  readonly identity: { readonly principal: Principal; readonly projectId: ProjectId } | null;
   connectPublic(port: number, signal: AbortSignal): Promise<PortConnection>;
 }
 
@@ -58,11 +60,13 @@ export interface DoorPlatform {
   readonly useCases: UseCases;
   /** Null: there is no such sandbox. */
   reach(id: SandboxId): Promise<Reach | null>;
+  /** Whose token `isIt` knows, among so many; null: nobody's. */
+  findByToken(isIt: (token: string) => boolean, limit: number): Promise<SandboxId | null>;
 }
 
 /** What a request names: a port of a sandbox. */
 interface Named {
-  readonly by: 'host' | 'header';
+  readonly by: 'host' | 'header' | 'signature';
   /** As it is given, which need not be an id. */
   readonly given: string;
   readonly port: string;
@@ -86,6 +90,7 @@ export class Door {
   readonly #lent: Lent;
   readonly #envd: Envd;
   readonly #attempts = new FailedAttempts();
+  readonly #searches = new FailedAttempts();
 
   constructor(platform: DoorPlatform, lent: Lent) {
     this.#platform = platform;
@@ -98,10 +103,13 @@ export class Door {
   }
 
   /** A name of a host says it by itself; any other has to be one of ours, and a header says it. */
-  #namedIn({ headers }: IncomingMessage): Named | undefined {
+  #namedIn({ headers, url = '' }: IncomingMessage): Named | undefined {
     const [, port, given] = LABEL.exec(this.#lent.names.labelIn(headers.host) ?? '') ?? [];
     if (port !== undefined && given !== undefined) return { by: 'host', given, port };
-    if (headers[ID_HEADER] === undefined) return undefined;
+    if (headers[ID_HEADER] === undefined) {
+      // The URLs that the SDKs sign name no sandbox where all are at one address: whose token has signed is whose it is.
+      return isSigned(url) ? { by: 'signature', given: '', port: String(ENVD_PORT) } : undefined;
+    }
     return { by: 'header', given: String(headers[ID_HEADER]).slice(0, 100), port: String(headers[PORT_HEADER] ?? '') };
   }
 
@@ -119,7 +127,7 @@ export class Door {
     this.#logEnd(visit, response, response);
     void this.#answering(visit, response, async (found) => {
       if (found.port === ENVD_PORT) return this.#toEnvd(found, visit, response);
-      await forward(await this.#forwarded(found, visit), response);
+      await forward(this.#forwarded(found, visit), response);
     });
   }
 
@@ -133,15 +141,15 @@ export class Door {
     this.#logEnd(visit, response, socket);
     void this.#answering(visit, response, async (found) => {
       if (found.port === ENVD_PORT) throw new E2bError(400, 'There is no WebSocket on this port.');
-      await forwardUpgrade(await this.#forwarded(found, visit), { socket, head, response });
+      await forwardUpgrade(this.#forwarded(found, visit), { socket, head, response });
     });
   }
 
   async #answering(visit: Visit, response: ServerResponse, answer: (found: Found) => Promise<void>): Promise<void> {
     const { request, requestId, named } = visit;
     try {
-      if (named.by === 'header') this.#lent.checkHost(request);
-      await answer(await this.#find(named));
+      if (named.by !== 'host') this.#lent.checkHost(request);
+      await answer(await (named.by === 'signature' ? this.#findSigned(visit) : this.#find(named)));
     } catch (thrown) {
       if (response.headersSent || response.destroyed || response.socket === null) {
         request.socket.destroy();
@@ -164,9 +172,26 @@ export class Door {
     return { id, port: Number(port), reach };
   }
 
+  /** Throws as a wrong signature does, also where there are more sandboxes than are looked at. */
+  async #findSigned({ request }: Visit): Promise<Found> {
+    const { method = '' } = request;
+    const { searchParams: query } = targetOf(request);
+    const isPreflightOf = isPreflight(request) ? request.headers['access-control-request-method'] : undefined;
+    const signs = (token: string) => {
+      const signed = checkSignature(isPreflightOf ?? method, query, token, Date.now());
+      return signed === 'good' || signed === 'expired';
+    };
+    // It costs more than a look at one token: so here who fails has to wait before, and others at the same address with them.
+    this.#searches.check(addressOf(request), undefined);
+    const id = await this.#platform.findByToken(signs, MAX_SIGNERS);
+    if (id !== null) return this.#find({ by: 'signature', given: toE2bId(id), port: String(ENVD_PORT) });
+    this.#searches.failed(addressOf(request));
+    throw new E2bError(401, SIGNATURE_TEXTS.wrong);
+  }
+
   async #toEnvd(found: Found, visit: Visit, response: ServerResponse): Promise<void> {
     const { id, reach } = found;
-    const { request, requestId, signal, named } = visit;
+    const { request, requestId, signal } = visit;
     if (isPreflight(request)) return answerPreflight(request, response);
     const { pathname: path, searchParams: query } = targetOf(request);
     const isPaused = reach.status === 'paused' || reach.status === 'pausing';
@@ -177,7 +202,7 @@ export class Door {
       return;
     }
     this.#checkToken(reach, request, path, query);
-    const identity = await reach.identity();
+    const { identity } = reach;
     if (identity === null) throw new E2bError(401, UNAUTHORISED);
     const { template, env } = reach;
     const caller = { ...identity, requestId, signal };
@@ -186,7 +211,7 @@ export class Door {
     const target: EnvdTarget = {
       caller,
       sandboxId: id,
-      e2bSandboxId: named.given,
+      e2bSandboxId: toE2bId(id),
       template,
       defaultUser: DEFAULT_USER,
       env,
@@ -215,19 +240,20 @@ export class Door {
   }
 
   /** Who has what is right is served, whatever others at the same address try. Throws `too_many_attempts`. */
-  #slowDown({ socket: { remoteAddress: address = '' } }: IncomingMessage): void {
+  #slowDown(request: IncomingMessage): void {
+    const address = addressOf(request);
     this.#attempts.check(address, undefined);
     this.#attempts.failed(address);
   }
 
-  async #forwarded({ id, port, reach }: Found, visit: Visit): Promise<Forwarded> {
+  #forwarded({ id, port, reach }: Found, visit: Visit): Forwarded {
     const { request, requestId, signal, named } = visit;
     const url = request.url ?? '/';
     if (!url.startsWith('/')) throw new AppError('bad_request', 'The target of the request is no path.');
-    const connect = await this.#connector({ id, port, reach }, request, { requestId, signal });
+    const connect = this.#connector({ id, port, reach }, request, { requestId, signal });
     const encrypted = isEncrypted(request) || this.#lent.names.isEncrypted(request.headers.host);
     const form = named.by === 'host' ? 'host' : 'path';
-    const clientAddress = request.socket.remoteAddress ?? '';
+    const clientAddress = addressOf(request);
     return {
       request,
       way: { form, port, encrypted, clientAddress },
@@ -236,16 +262,16 @@ export class Door {
     };
   }
 
-  async #connector(
+  #connector(
     { id, port, reach }: Pick<Found, 'id' | 'port' | 'reach'>,
     { headers }: IncomingMessage,
     by: Pick<Visit, 'requestId' | 'signal'>,
-  ): Promise<() => Promise<PortConnection>> {
+  ): () => Promise<PortConnection> {
     if (reach.publicPorts) return () => reach.connectPublic(port, by.signal);
     const given = headers[TRAFFIC_HEADER];
     const { token } = reach;
     const isGood = typeof given === 'string' && token !== null && isSame(given, trafficTokenOf(token));
-    const identity = isGood ? await reach.identity() : null;
+    const identity = isGood ? reach.identity : null;
     if (identity === null) {
       throw new E2bError(
         403,
@@ -278,6 +304,14 @@ const SIGNATURE_TEXTS = {
   wrong: 'invalid signature',
   expired: 'signature is already expired',
 } as const;
+
+function addressOf({ socket }: IncomingMessage): string {
+  return socket.remoteAddress ?? '';
+}
+
+function isSigned(url: string): boolean {
+  return url.startsWith('/files?') && /[?&]signature=/.test(url);
+}
 
 /** Nothing answers there, and nothing will by being asked. */
 function isAway(status: SandboxStatus): boolean {
