@@ -4,7 +4,7 @@ import type { SandboxId, SandboxStatus } from '@space/core';
 import { E2bError, isCode, noSandbox } from '../errors.ts';
 import { fromE2bId } from '../sandbox-ids.ts';
 
-export interface RunsAsked {
+interface RunsAsked {
   readonly statuses: readonly SandboxStatus[];
   /** Of which all are counted. */
   readonly counted: readonly SandboxStatus[];
