@@ -314,6 +314,7 @@ export class Pool {
       needMib: kind.size.memoryMib + VMM_OVERHEAD_MIB,
       members: [...this.#members].filter((one) => one.kind === kind).length,
       ...kind,
+      vault: kind.vault.name,
     }));
   }
 
