@@ -72,14 +72,18 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   setPrivateHosts: { privateHosts: [] },
   setWebhook: { url: 'https://hooks.example/' },
   setSecret: { sealed: 'c2VhbGVk' },
+  createVault: { name: 'x', kms: 'local', key: 'installation' },
+  rotateVaultKey: { kms: 'local', key: 'other' },
   setSecretBinding: { secret: 'x', hosts: ['a.example'], place: { in: 'bearer' } },
 };
 
 /** Secrets and bindings have names only. */
-type Kind = IdKind | 'secret' | 'binding';
+type Kind = IdKind | 'secret' | 'binding' | 'vault';
 
 function neverOf(kind: Kind): readonly string[] {
-  return kind === 'secret' || kind === 'binding' ? ['never-was'] : [newId(kind, chance), 'never-was'];
+  return kind === 'secret' || kind === 'binding' || kind === 'vault'
+    ? ['never-was']
+    : [newId(kind, chance), 'never-was'];
 }
 
 /** The kind of thing that `{id}` of a path names. */
@@ -94,6 +98,7 @@ function kindOf(name: RouteName): Kind {
   if (path.startsWith('/v1/approvals/{id}')) return 'approval';
   if (path.startsWith('/v1/secrets/{id}')) return 'secret';
   if (path.startsWith('/v1/secret-bindings/{id}')) return 'binding';
+  if (path.startsWith('/v1/vaults/{id}')) return 'vault';
   throw new Error(`say here what the id in ${path} names`);
 }
 
@@ -117,14 +122,18 @@ describe('tenants', () => {
 
   /** Beside the key of each admin. */
   const reviewers = new Map<string, string>();
+  const keyHolders = new Map<string, string>();
 
   async function tenant(organisation: string, name: string): Promise<Tenant> {
     const made = await world.ask(world.operatorKey, 'POST', '/v1/organisations', { name: organisation });
     const admin = made.key.secretKey;
     const { secretKey: key } = await world.ask(admin, 'POST', '/v1/keys', { roles: ['admin'] });
-    // What no admin may, a reviewer does.
+    // What no admin may, a reviewer does, or a key holder.
     const { secretKey: reviewer } = await world.ask(admin, 'POST', '/v1/keys', { roles: ['reviewer'] });
     reviewers.set(key, reviewer);
+    const { secretKey: keyHolder } = await world.ask(admin, 'POST', '/v1/keys', { roles: ['key_holder'] });
+    keyHolders.set(key, keyHolder);
+    const vault = await world.ask(keyHolder, 'POST', '/v1/vaults', { ...BODIES.createVault, name: `${name}-vault` });
     const project = await world.ask(key, 'POST', '/v1/projects', { name });
     const developer = await world.ask(key, 'POST', '/v1/keys', { roles: ['developer'] });
     const sandbox = await world.ask(key, 'POST', '/v1/sandboxes', { name });
@@ -149,6 +158,7 @@ describe('tenants', () => {
         approval: [approval.id],
         secret: [own],
         binding: [own],
+        vault: [vault.name],
       },
     };
   }
@@ -176,7 +186,8 @@ describe('tenants', () => {
 
   function request(name: RouteName, of: string, id: string, body: object | undefined = BODIES[name]) {
     const route: Route = ROUTES[name];
-    const key = (route.action === 'approval.decide' ? reviewers.get(of) : undefined) ?? of;
+    const others = { 'approval.decide': reviewers, 'vault.key': keyHolders } as const;
+    const key = others[route.action as keyof typeof others]?.get(of) ?? of;
     const path = route.path
       .replace('{id}', id)
       .replace('{processId}', 'prc_0123456789abcdef')
@@ -211,6 +222,7 @@ describe('tenants', () => {
       '/v1/keys',
       '/v1/secrets',
       '/v1/secret-bindings',
+      '/v1/vaults',
     ];
     return Promise.all([...paths, ...lists].map((path) => world.ask(a.key, 'GET', path)));
   }
@@ -300,6 +312,8 @@ describe('tenants', () => {
     const { secretKey } = await world.ask(world.operatorKey, 'POST', '/v1/keys', { roles: ['admin'] });
     const { secretKey: reviewer } = await world.ask(world.operatorKey, 'POST', '/v1/keys', { roles: ['reviewer'] });
     reviewers.set(secretKey, reviewer);
+    const { secretKey: keyHolder } = await world.ask(world.operatorKey, 'POST', '/v1/keys', { roles: ['key_holder'] });
+    keyHolders.set(secretKey, keyHolder);
     for (const name of WITH_IDS) {
       for (const theirs of a.owns[kindOf(name)] ?? []) {
         expect((await request(name, secretKey, theirs)).status, name).toBe(404);

@@ -3,7 +3,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { type Control, createApiKey, createControl } from '@space/control';
 import { MemoryRecords } from '@space/control/testing';
 import { createHttpServer, createLogger, type HttpServerOptions, listen } from '@space/http';
-import { FakeGateway, FakeNode, realClock, seededChance } from '@space/testkit';
+import { FakeGateway, FakeKms, FakeNode, fakeKmsDirectory, realClock, seededChance } from '@space/testkit';
 
 const ignore = () => undefined;
 
@@ -11,7 +11,14 @@ export class World implements AsyncDisposable {
   readonly node = new FakeNode();
   readonly records = new MemoryRecords();
   readonly breaches: string[] = [];
-  readonly #ports = { node: this.node, records: this.records, clock: realClock(), chance: seededChance(Date.now()) };
+  readonly kms = new FakeKms();
+  readonly #ports = {
+    node: this.node,
+    records: this.records,
+    clock: realClock(),
+    chance: seededChance(Date.now()),
+    kms: fakeKmsDirectory(this.kms),
+  };
   readonly control: Control = createControl(
     { ...this.#ports, logger: { debug: ignore, info: ignore, warn: ignore, error: ignore } },
     new FakeGateway(),

@@ -68,6 +68,8 @@ import type {
   StartedProcess,
   TemplateList,
   Timeline,
+  Vault,
+  VaultList,
   Webhook,
   WebhookSet,
   WrittenInput,
@@ -215,6 +217,15 @@ export interface UseCases {
   listSecretBindings(caller: Caller, input: Input<'listSecretBindings'>): Promise<SecretBindingList>;
   setSecretBinding(caller: Caller, input: Input<'setSecretBinding'>): Promise<SecretBinding>;
   deleteSecretBinding(caller: Caller, input: Input<'deleteSecretBinding'>): Promise<void>;
+
+  listVaults(caller: Caller, input: Input<'listVaults'>): Promise<VaultList>;
+  createVault(caller: Caller, input: Input<'createVault'>): Promise<Vault>;
+  getVault(caller: Caller, input: Input<'getVault'>): Promise<Vault>;
+  updateVault(caller: Caller, input: Input<'updateVault'>): Promise<Vault>;
+  rotateVaultKey(caller: Caller, input: Input<'rotateVaultKey'>): Promise<Vault>;
+  revokeVault(caller: Caller, input: Input<'revokeVault'>): Promise<Vault>;
+  reinstateVault(caller: Caller, input: Input<'reinstateVault'>): Promise<Vault>;
+  deleteVault(caller: Caller, input: Input<'deleteVault'>): Promise<void>;
 
   listTemplates(caller: Caller, input: Input<'listTemplates'>): Promise<TemplateList>;
   /** In Prometheus' text format. */

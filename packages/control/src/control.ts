@@ -53,7 +53,10 @@ import { SnapshotUseCases } from './snapshot-use-cases.ts';
 import { TenantUseCases } from './tenant-use-cases.ts';
 import { Pins } from './timeline.ts';
 import { eachInTurn, settledWithin } from './turns.ts';
+import { VaultHalt } from './vault-halt.ts';
 import { VaultKeys } from './vault-keys.ts';
+import { VaultLease } from './vault-lease.ts';
+import { VaultUseCases } from './vault-use-cases.ts';
 import { Vaults } from './vaults.ts';
 import { viewEgress } from './views.ts';
 import { Watch } from './watch.ts';
@@ -103,7 +106,12 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const metrics = new Metrics();
   const sampler = new Sampler(ports);
   const reconciler: Reconciler = new Reconciler(ports, (operationId) => driver.owns(operationId), metrics, vaults);
-  const driver = new Driver(ports, metrics, (orphan) => reconciler.recover(orphan));
+  const driver = new Driver(
+    ports,
+    metrics,
+    (orphan) => reconciler.recover(orphan),
+    ({ vault }) => vaultKeys.requireUsable(vault),
+  );
   const admission = new Admission(ports);
   const effects = new Effects(ports, admission);
   const nursery = new Nursery(ports, driver, admission);
@@ -156,6 +164,18 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const operations = new OperationUseCases(ports);
   const purge = new ProjectPurge(machinery);
   const tenants = new TenantUseCases(ports, keys, purge);
+  const halt = new VaultHalt({
+    ports,
+    keys: vaultKeys,
+    pause: (id) => sandboxes.pauseUnasked(id),
+    close: async (vault) => {
+      await vaults.close(vault, { endLives: true });
+      // What ran is recorded as what it is now.
+      await reconciler.reconcile();
+    },
+  });
+  const lease = new VaultLease({ ports, keys: vaultKeys, halt });
+  const vaultUses = new VaultUseCases(ports, vaultKeys, halt);
   const watch = new Watch(ports, reconciler, driver, {
     dropOld: () =>
       eachInTurn([
@@ -184,6 +204,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       const all = await ports.records.allSandboxes();
       idlePauses.round(all, await sampler.sample(all));
     },
+    lookAfterKeys: () => lease.round(),
     watchGateway: () => network.round(),
     followAsks: () => approvals.follow(),
     link: () => chain.round(),
@@ -277,6 +298,14 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     listSecretBindings: (caller) => secrets.listSecretBindings(caller),
     setSecretBinding: (caller, input) => secrets.setSecretBinding(caller, input),
     deleteSecretBinding: (caller, input) => secrets.deleteSecretBinding(caller, input),
+    listVaults: (caller) => vaultUses.listVaults(caller),
+    createVault: (caller, input) => vaultUses.createVault(caller, input),
+    getVault: (caller, input) => vaultUses.getVault(caller, input),
+    updateVault: (caller, input) => vaultUses.updateVault(caller, input),
+    rotateVaultKey: (caller, input) => vaultUses.rotateVaultKey(caller, input),
+    revokeVault: (caller, input) => vaultUses.revokeVault(caller, input),
+    reinstateVault: (caller, input) => vaultUses.reinstateVault(caller, input),
+    deleteVault: (caller, input) => vaultUses.deleteVault(caller, input),
     listTemplates: (caller, input) => snapshots.listTemplates(caller, input),
     getMetrics: () => metrics.render(ports),
     getCapabilities: (caller, input) => snapshots.getCapabilities(caller, input),
@@ -345,6 +374,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
         notices.settled(),
         regularArchives.settled(),
         archiveCollector.settled(),
+        halt.settled(),
         relief.close(),
         collector.close(),
       ];

@@ -84,12 +84,20 @@ export class Driver {
   readonly #turns = new Turns<SandboxId>();
   readonly #inFlight = new Map<OperationId, InFlight>();
   readonly #announced = new Set<OperationId>();
+  readonly #admit: (seen: RecordedSandbox) => void;
   #closed = false;
 
-  constructor(ports: ControlPorts, metrics: Metrics, recover: (orphan: RecordedSandbox) => Promise<unknown>) {
+  /** `admit` throws where nothing is to be done in the vault, but that what runs is paused, and what is there deleted. */
+  constructor(
+    ports: ControlPorts,
+    metrics: Metrics,
+    recover: (orphan: RecordedSandbox) => Promise<unknown>,
+    admit: (seen: RecordedSandbox) => void = () => undefined,
+  ) {
     this.#ports = ports;
     this.#metrics = metrics;
     this.#recover = recover;
+    this.#admit = admit;
   }
 
   /** Whether the operation is carried out by this process now. */
@@ -162,7 +170,11 @@ export class Driver {
   /** Carries out the create, or the arrival, that `addSandboxes` recorded as in flight. */
   performCreate<T>(begun: RecordedSandbox, input: OperationInput, run: Effect<T>['run']): Promise<Performed<T>> {
     const plan: Plan = { input };
-    return this.#carryOut(begun, plan, run);
+    const admitted: Effect<T>['run'] = async (...effect) => {
+      this.#admit(begun);
+      return run(...effect);
+    };
+    return this.#carryOut(begun, plan, admitted);
   }
 
   async #next<T>(
@@ -174,6 +186,7 @@ export class Driver {
     this.checkOpen();
     const seen = await this.#ports.records.findSandbox(sandboxId);
     if (seen === null) throw new AppError('not_found', `There is no sandbox "${sandboxId}".`);
+    if (command !== 'pause' && command !== 'delete') this.#admit(seen);
     const decision = decide(seen, command);
     switch (decision.kind) {
       case 'start':

@@ -28,7 +28,7 @@ import type { OnRevoke, RecordedVault } from './vault-records.ts';
 export const INSTALLATION_KEY: KmsReference = { kms: 'local', key: 'installation' };
 const DEFAULT_OUTAGE_MS = 24 * 60 * 60 * 1000;
 /** A container is sparse, and grows when asked. */
-const DEFAULT_VAULT_BYTES = 1024 ** 4;
+export const DEFAULT_VAULT_BYTES = 1024 ** 4;
 const KMS_WITHIN_MS = 15_000;
 const ATTEMPTS = 5;
 
@@ -231,11 +231,11 @@ export function vaultNameOf(organisationId: OrganisationId): VaultName {
   return organisationId.replace('_', '-') as VaultName;
 }
 
-function changedMeanwhile({ name }: Pick<RecordedVault, 'name'>): AppError {
+export function changedMeanwhile({ name }: Pick<RecordedVault, 'name'>): AppError {
   return new AppError('operation_in_progress', `The vault ${name} was changed by somebody else at the same time.`);
 }
 
-function revoked(name: VaultName, detail?: string | null): AppError {
+export function revoked(name: VaultName, detail?: string | null): AppError {
   const why = detail === undefined || detail === null ? '' : ` (${detail})`;
   return new AppError('vault_revoked', {
     detail: `The key of the vault ${name} is revoked${why}.`,

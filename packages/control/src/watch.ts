@@ -12,6 +12,8 @@ const RECONCILE_EVERY_MS = 15_000;
 const VAULTS_EVERY_MS = 30_000;
 /** How late what is due may be begun. */
 const CLOCK_EVERY_MS = 1_000;
+/** How late a revocation by another process, or the end of a lease, may be noticed. */
+const KEYS_EVERY_MS = 5_000;
 const CLOSE_TIMEOUT_MS = 20_000;
 const ROUND_FAILED = 'a round of the reconciler failed; the next will try';
 
@@ -19,6 +21,8 @@ export interface Duties {
   /** What is old or deleted goes. */
   dropOld(): Promise<void>;
   sample(): Promise<void>;
+  /** Asks KMSs whether the keys of vaults may still be used. */
+  lookAfterKeys(): Promise<void>;
   /** Tells a gateway that is another one, and takes what it has seen. */
   watchGateway(): Promise<void>;
   /** Takes what the gateway holds, for as long as it answers. */
@@ -60,6 +64,7 @@ export class Watch {
       new Repeated(everyMs, work, (err) => ports.logger.warn({ err }, failure));
     this.#repeated = [
       repeated(SAMPLE_EVERY_MS, () => duties.sample(), 'the sandboxes could not be sampled'),
+      repeated(KEYS_EVERY_MS, () => duties.lookAfterKeys(), 'the keys of vaults could not be looked after'),
       repeated(CLOCK_EVERY_MS, () => duties.watchGateway(), 'the gateway could not be looked after'),
       repeated(CLOCK_EVERY_MS, () => duties.followAsks(), 'the gateway could not be followed'),
       repeated(CLOCK_EVERY_MS, () => duties.link(), 'calls that have ended could not be linked'),
@@ -86,6 +91,8 @@ export class Watch {
       logger.warn({ err }, 'the node does not answer yet');
       return null;
     });
+    // What was revoked while nobody looked is barred before anybody is answered.
+    await this.#duties.lookAfterKeys();
     for (const repeated of this.#repeated) repeated.start();
     return report;
   }

@@ -47,6 +47,30 @@ export class NoTenants {
   getSealingKey(): Promise<never> {
     return refuse();
   }
+  listVaults(): Promise<never> {
+    return refuse();
+  }
+  createVault(): Promise<never> {
+    return refuse();
+  }
+  getVault(): Promise<never> {
+    return refuse();
+  }
+  updateVault(): Promise<never> {
+    return refuse();
+  }
+  rotateVaultKey(): Promise<never> {
+    return refuse();
+  }
+  revokeVault(): Promise<never> {
+    return refuse();
+  }
+  reinstateVault(): Promise<never> {
+    return refuse();
+  }
+  deleteVault(): Promise<never> {
+    return refuse();
+  }
   listSecrets(): Promise<never> {
     return refuse();
   }

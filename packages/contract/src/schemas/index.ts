@@ -18,4 +18,5 @@ export * from './secret.ts';
 export * from './snapshot.ts';
 export * from './snapshot-policy.ts';
 export * from './tenants.ts';
+export * from './vault.ts';
 export * from './webhook.ts';

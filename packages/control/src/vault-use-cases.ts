@@ -1,0 +1,156 @@
+/**
+ * The use-cases on vaults and their keys. Each change is decided on the record as it is, and made only if it still is so; after a
+ * revocation is recorded nothing in the vault begins any more.
+ */
+import type { Input, Vault, VaultList } from '@space/contract';
+import { AppError, type NodeVault, type OrganisationId, type VaultName } from '@space/core';
+import type { GatedCaller } from './gated-caller.ts';
+import type { ControlPorts } from './ports.ts';
+import type { VaultHalt } from './vault-halt.ts';
+import { changedMeanwhile, DEFAULT_VAULT_BYTES, revoked, type VaultKeys } from './vault-keys.ts';
+import type { RecordedVault, VaultChanges } from './vault-records.ts';
+
+export class VaultUseCases {
+  readonly #ports: ControlPorts;
+  readonly #keys: VaultKeys;
+  readonly #halt: VaultHalt;
+
+  constructor(ports: ControlPorts, keys: VaultKeys, halt: VaultHalt) {
+    this.#ports = ports;
+    this.#keys = keys;
+    this.#halt = halt;
+  }
+
+  async listVaults({ principal: { organisationId } }: GatedCaller): Promise<VaultList> {
+    const recorded = await this.#ports.records.vaults.list(organisationId);
+    const open = await this.#openOnes();
+    return {
+      vaults: recorded.map((vault) => viewVault(vault, open)),
+      kms: [...(this.#ports.kms?.list(organisationId) ?? [])],
+    };
+  }
+
+  async getVault({ principal }: GatedCaller, { id }: Input<'getVault'>): Promise<Vault> {
+    return this.#view(await this.#find(principal.organisationId, id));
+  }
+
+  async createVault({ principal }: GatedCaller, input: Input<'createVault'>): Promise<Vault> {
+    const { name, kms, key, ...rest } = input;
+    const made = await this.#keys.make({
+      ...rest,
+      name: name as VaultName,
+      organisationId: principal.organisationId,
+      sizeBytes: DEFAULT_VAULT_BYTES,
+      reference: { kms, key },
+    });
+    if (made.isDefault) this.#keys.forgetDefaults();
+    return this.#view(made);
+  }
+
+  async updateVault({ principal }: GatedCaller, { id, ...changes }: Input<'updateVault'>): Promise<Vault> {
+    const seen = await this.#find(principal.organisationId, id);
+    if (changes.isDefault === true && seen.revocation !== null) throw revoked(seen.name, seen.revocation.detail);
+    const changed = await this.#change(seen, changes);
+    this.#keys.forgetDefaults();
+    return this.#view(changed);
+  }
+
+  /** Both keys are asked; what is wrapped by the new one is recorded only if nothing changed meanwhile. */
+  async rotateVaultKey(caller: GatedCaller, { id, ...reference }: Input<'rotateVaultKey'>): Promise<Vault> {
+    const seen = await this.#find(caller.principal.organisationId, id);
+    if (seen.revocation !== null) throw revoked(seen.name, seen.revocation.detail);
+    return this.#view(await this.#keys.rewrap(seen, reference, caller.asker));
+  }
+
+  async revokeVault({ principal }: GatedCaller, { id, reason }: Input<'revokeVault'>): Promise<Vault> {
+    const seen = await this.#find(principal.organisationId, id);
+    if (seen.keyring === null) throw new AppError('wrong_state', `The vault ${id} has no key that could be revoked.`);
+    const at = new Date(this.#ports.clock.now());
+    const revocation = { cause: 'asked', by: principal.apiKeyId, detail: reason ?? null, at } as const;
+    const already = seen.revocation?.cause === 'asked';
+    const changed = already ? seen : await this.#change(seen, { revocation });
+    this.#keys.note(changed);
+    void this.#halt.begin(changed);
+    return this.#view(changed);
+  }
+
+  /** The KMS has to allow it: else it would be revoked again by the next look. */
+  async reinstateVault({ principal }: GatedCaller, { id }: Input<'reinstateVault'>): Promise<Vault> {
+    const seen = await this.#find(principal.organisationId, id);
+    if (seen.revocation === null) return this.#view(seen);
+    await this.#keys.look(seen);
+    // What it stops is stopped before it is taken back, so that nothing is stopped after.
+    await this.#halt.begin(seen);
+    const changed = await this.#change(seen, { revocation: null });
+    this.#keys.note(changed);
+    return this.#view(changed);
+  }
+
+  async deleteVault({ principal }: GatedCaller, { id }: Input<'deleteVault'>): Promise<void> {
+    const seen = await this.#find(principal.organisationId, id);
+    if (seen.keyring === null) throw new AppError('wrong_state', `The vault ${id} has no key that could be destroyed.`);
+    if (seen.isDefault) {
+      throw new AppError('vault_in_use', `New sandboxes go to the vault ${id}: make another the default first.`);
+    }
+    const held = (await this.#ports.records.allSandboxes()).find(({ vault }) => vault === seen.name);
+    if (seen.revocation === null && held !== undefined) {
+      throw new AppError(
+        'vault_in_use',
+        `The vault ${id} holds the sandbox ${held.id}. Revoke it first, to lose what it holds.`,
+      );
+    }
+    // From here on it is lost: the only copies of its keys that are left are those in memory, and in its header.
+    const gone = await this.#change(seen, { state: 'removed', keyring: null });
+    await this.#halt.begin({ name: gone.name, onRevoke: 'kill' });
+    await this.#ports.node.removeVault(gone.name);
+  }
+
+  async #find(organisationId: OrganisationId, name: string): Promise<RecordedVault> {
+    const found = await this.#ports.records.vaults.find(name as VaultName);
+    if (found?.organisationId !== organisationId || found.state === 'removed') {
+      throw new AppError('not_found', `There is no vault "${name}".`);
+    }
+    return found;
+  }
+
+  async #change(seen: RecordedVault, changes: VaultChanges): Promise<RecordedVault> {
+    const changed = await this.#ports.records.vaults.change(seen, changes, new Date(this.#ports.clock.now()));
+    if (changed === null) throw changedMeanwhile(seen);
+    return changed;
+  }
+
+  async #view(vault: RecordedVault): Promise<Vault> {
+    return viewVault(vault, await this.#openOnes());
+  }
+
+  async #openOnes(): Promise<readonly NodeVault[] | null> {
+    return this.#ports.node.vaults().catch(() => null);
+  }
+}
+
+function viewVault(vault: RecordedVault, onNode: readonly NodeVault[] | null): Vault {
+  const { name, isDefault, state, keyring, revocation, onRevoke, outageMs, createdAt, updatedAt } = vault;
+  const there = onNode?.find((one) => one.vault === name);
+  return {
+    name,
+    isDefault,
+    state: state === 'removed' ? 'deleted' : revocation === null ? 'ready' : 'revoked',
+    open: onNode === null ? null : there !== undefined && there.state !== 'closed',
+    encrypted: keyring !== null || state === 'removed',
+    kms: keyring?.reference.kms ?? null,
+    key: keyring?.reference.key ?? null,
+    revocation:
+      revocation === null
+        ? null
+        : {
+            cause: revocation.cause,
+            by: revocation.by,
+            reason: revocation.detail,
+            at: revocation.at.toISOString(),
+          },
+    onRevoke,
+    outageMs,
+    createdAt: createdAt.toISOString(),
+    updatedAt: updatedAt.toISOString(),
+  };
+}
