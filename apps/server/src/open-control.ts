@@ -103,6 +103,7 @@ export function apiServer(
         useCases: control,
         tokenFor: (caller, id) => control.tokenFor(caller, id),
         reach: (id) => control.reach(id),
+        uploads: control.uploads,
         findByToken: (isIt, limit) => control.findByToken(isIt, limit),
         listRuns: (caller, asked) => control.listRuns(caller, asked),
       }),

@@ -14,6 +14,7 @@ import { SCHEDULE_ROUTES } from './schedule-routes.ts';
 import * as schemas from './schemas/index.ts';
 import { SECRET_ROUTES } from './secret-routes.ts';
 import { VAULT_ROUTES } from './vault-routes.ts';
+import { TEMPLATE_ROUTES } from './template-routes.ts';
 import { WEBHOOK_ROUTES } from './webhook-routes.ts';
 
 /** What any route can answer, beside the protocol's own errors. */
@@ -626,7 +627,7 @@ export const ROUTES = {
     method: 'GET',
     path: '/v1/templates',
     action: 'platform.read',
-    summary: 'List templates and their ready snapshots',
+    summary: 'List templates: those of the installation, and those that were built in the project',
     params: nothing,
     query: nothing,
     body: noBody,
@@ -634,6 +635,7 @@ export const ROUTES = {
     status: 200,
     errors: [],
   },
+  ...TEMPLATE_ROUTES,
   getCapabilities: {
     method: 'GET',
     path: '/v1/capabilities',

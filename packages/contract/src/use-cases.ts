@@ -31,6 +31,7 @@ import type {
   AuditExportEvent,
   AuditList,
   AuditVerification,
+  BuiltTemplate,
   Capabilities,
   CreatedApiKey,
   CreatedOrganisation,
@@ -66,7 +67,11 @@ import type {
   Snapshot,
   SnapshotList,
   StartedProcess,
+  TemplateBuild,
+  TemplateBuildWithLog,
+  TemplateFile,
   TemplateList,
+  TemplateTags,
   Timeline,
   Vault,
   VaultList,
@@ -226,6 +231,21 @@ export interface UseCases {
   revokeVault(caller: Caller, input: Input<'revokeVault'>): Promise<Vault>;
   reinstateVault(caller: Caller, input: Input<'reinstateVault'>): Promise<Vault>;
   deleteVault(caller: Caller, input: Input<'deleteVault'>): Promise<void>;
+  /** A build that waits for what it is made of. Throws `name_taken` for the name of a template of the installation. */
+  requestTemplateBuild(caller: Caller, input: Input<'requestTemplateBuild'>): Promise<TemplateBuild>;
+  /** Begins it, and answers at once. */
+  startTemplateBuild(caller: Caller, input: Input<'startTemplateBuild'>): Promise<TemplateBuild>;
+  getTemplateBuild(caller: Caller, input: Input<'getTemplateBuild'>): Promise<TemplateBuildWithLog>;
+  getTemplate(caller: Caller, input: Input<'getTemplate'>): Promise<BuiltTemplate>;
+  deleteTemplate(caller: Caller, input: Input<'deleteTemplate'>): Promise<void>;
+  tagTemplate(caller: Caller, input: Input<'tagTemplate'>): Promise<TemplateTags>;
+  untagTemplate(caller: Caller, input: Input<'untagTemplate'>): Promise<void>;
+  getTemplateFile(caller: Caller, input: Input<'getTemplateFile'>): Promise<TemplateFile>;
+  putTemplateFile(
+    caller: Caller,
+    input: Input<'putTemplateFile'>,
+    body: AsyncIterable<Uint8Array>,
+  ): Promise<TemplateFile>;
 
   listTemplates(caller: Caller, input: Input<'listTemplates'>): Promise<TemplateList>;
   /** In Prometheus' text format. */

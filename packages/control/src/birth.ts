@@ -1,5 +1,5 @@
 /** How sandboxes come into being: recorded first, all or none, then started from a point. */
-import { AppError, asAppError, type NodePort, newId, type SandboxId, type SnapshotId } from '@space/core';
+import { AppError, asAppError, newId, type SandboxId, type SnapshotId } from '@space/core';
 import type { Admission } from './admission.ts';
 import { type Succeeded, succeeded } from './conclude.ts';
 import type { Driver } from './driver.ts';
@@ -51,10 +51,10 @@ export class Nursery {
     }
   }
 
-  /** Throws when nothing could be recorded; else one result per birth, in order. */
+  /** Throws when nothing could be recorded; else one result per birth, in order. Without a caller, they are the platform's own. */
   async bear(
     births: readonly Birth[],
-    caller: GatedCaller,
+    caller: GatedCaller | null,
     { ids = [], begin = (begun) => this.#fromPoint(begun) }: BearOptions = {},
   ): Promise<readonly Born[]> {
     this.#driver.checkOpen();
@@ -66,7 +66,7 @@ export class Nursery {
         ...birth,
         id: ids[index] ?? newId('sandbox', chance),
         operationId: newId('operation', chance),
-        by: caller.asker,
+        by: caller?.asker ?? null,
         at,
       };
     });
@@ -74,7 +74,7 @@ export class Nursery {
     const own = recorded.map(({ operationId }) => this.#driver.own(operationId));
     try {
       await records.addSandboxes(recorded);
-      for (const { operationId } of recorded) caller.onOperation?.(operationId);
+      for (const { operationId } of recorded) caller?.onOperation?.(operationId);
       return await mapInParallel(recorded, PARALLEL_STARTS, (newOne) => this.#start(newOne, begin));
     } finally {
       for (const disown of own) disown();
@@ -110,14 +110,4 @@ export class Nursery {
     if (now?.epoch !== begun.epoch) throw new AppError('superseded', `${begun.id} was deleted while it was created.`);
     return ready;
   }
-}
-
-/** Throws `template_unknown`. */
-export async function checkTemplate(node: NodePort, template: string): Promise<void> {
-  const known = (await node.templates()).map(({ name }) => name);
-  if (known.includes(template)) return;
-  throw new AppError('template_unknown', {
-    detail: `There is no template "${template}"; there is ${known.map((name) => `"${name}"`).join(', ') || 'none yet'}.`,
-    facts: { template },
-  });
 }

@@ -50,10 +50,13 @@ import { SecretUseCases } from './secret-use-cases.ts';
 import { SetWakes } from './set-wakes.ts';
 import { type SharedPort, Shares } from './shares.ts';
 import { SnapshotUseCases } from './snapshot-use-cases.ts';
+import { TemplateBuilds } from './template-builds.ts';
+import { TemplateUseCases } from './template-use-cases.ts';
 import { TenantUseCases } from './tenant-use-cases.ts';
 import { Pins } from './timeline.ts';
 import { eachInTurn, settledWithin } from './turns.ts';
 import { VaultHalt } from './vault-halt.ts';
+import { UploadTickets } from './upload-tickets.ts';
 import { VaultKeys } from './vault-keys.ts';
 import { VaultLease } from './vault-lease.ts';
 import { VaultUseCases } from './vault-use-cases.ts';
@@ -62,6 +65,8 @@ import { viewEgress } from './views.ts';
 import { Watch } from './watch.ts';
 
 const TIDY_MS = 1_000;
+/** Their sandboxes are deleted; what is left, the next start deletes. */
+const BUILDS_END_MS = 10_000;
 /** How long the journal tells of operations that nobody asked for. */
 const UNASKED_KEPT_MS = 7 * 24 * 60 * 60 * 1000;
 
@@ -91,6 +96,8 @@ export interface Control extends UseCases {
   reach(id: SandboxId): Promise<Reach | null>;
   findByToken(isIt: (token: string) => boolean, limit: number): Promise<SandboxId | null>;
   listRuns(caller: Pick<Caller, 'principal' | 'projectId'>, asked: RunsListAsked): Promise<RunsList>;
+  /** See `UploadTickets`. */
+  readonly uploads: Pick<UploadTickets, 'ticketFor' | 'redeem'>;
   /** Null: the ports of that sandbox are not public. */
   openPublic(target: SharedPort): Promise<Pick<OpenedShare, 'connect'> | null>;
   /** What the token of a share opens; null when it is not good for that port, and nothing says why not. */
@@ -156,7 +163,9 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const shares = new Shares(ports, sandboxes, (id) => sharesInUse.revoked(id));
   const portUses = new PortUseCases(machinery, sandboxes, sharesInUse);
   const access = new Access(machinery, sandboxes, portUses);
-  const snapshots = new SnapshotUseCases(machinery, sandboxes, gateway);
+  const builds = new TemplateBuilds(machinery);
+  const templates = new TemplateUseCases(machinery, builds);
+  const snapshots = new SnapshotUseCases(machinery, sandboxes, { gateway, templates });
   const secrets = new SecretUseCases(ports, gateway, network);
   const archives = new ArchiveUseCases(machinery, sandboxes, archiveCollector);
   const moves = new Moves(machinery, { sandboxes, archives, collector: archiveCollector });
@@ -188,6 +197,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
         () => purge.round(),
         () => network.dropOld(),
         () => approvals.dropOld(),
+        () => builds.round(),
       ]),
     checkpoint: () => checkpoints.round(),
     scrub: () => scrubber.round(),
@@ -307,6 +317,15 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     reinstateVault: (caller, input) => vaultUses.reinstateVault(caller, input),
     deleteVault: (caller, input) => vaultUses.deleteVault(caller, input),
     listTemplates: (caller, input) => snapshots.listTemplates(caller, input),
+    requestTemplateBuild: (caller, input) => templates.requestTemplateBuild(caller, input),
+    startTemplateBuild: (caller, input) => templates.startTemplateBuild(caller, input),
+    getTemplateBuild: (caller, input) => templates.getTemplateBuild(caller, input),
+    getTemplate: (caller, input) => templates.getTemplate(caller, input),
+    deleteTemplate: (caller, input) => templates.deleteTemplate(caller, input),
+    tagTemplate: (caller, input) => templates.tagTemplate(caller, input),
+    untagTemplate: (caller, input) => templates.untagTemplate(caller, input),
+    getTemplateFile: (caller, input) => templates.getTemplateFile(caller, input),
+    putTemplateFile: (caller, input, body) => templates.putTemplateFile(caller, input, body),
     getMetrics: () => metrics.render(ports),
     getCapabilities: (caller, input) => snapshots.getCapabilities(caller, input),
     listOperations: (caller, input) => operations.listOperations(caller, input),
@@ -345,11 +364,13 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     reach: (id) => access.reach(id),
     findByToken: (isIt, limit) => access.findByToken(isIt, limit),
     listRuns: (caller, asked) => listRuns(ports.records, caller, asked),
+    uploads: new UploadTickets(ports),
     authenticate: (apiKey, project) => identify(ports.records, apiKey, project),
     pauseUnasked: (id) => sandboxes.pauseUnasked(id),
     start: async () => {
       forgetting = given.node.onBack(() => vaults.forget());
       const report = await watch.start();
+      await builds.round().catch((err: unknown) => ports.logger.warn({ err }, 'builds could not be looked after'));
       await audit.closeLeft();
       return report;
     },
@@ -362,6 +383,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       regularArchives.close();
       approvals.close();
       archiveCollector.close();
+      await settledWithin(builds.close(), BUILDS_END_MS);
       await watch.close();
       // Their operations have ended or were let go of: what is left is tidying up.
       const tidied = [

@@ -2,18 +2,19 @@
  * The part of the records that says what happened: an outbox, written in the transaction of the change itself. Events come in
  * an order that never changes, and none comes to stand before one that was read: so a cursor misses nothing.
  */
-import type {
-  ApiKeyId,
-  ApprovalId,
-  ErrorCode,
-  Operation,
-  OperationId,
-  OrganisationId,
-  ProjectId,
-  SandboxId,
-  Settled,
-  ShareId,
-  SnapshotId,
+import {
+  type ApiKeyId,
+  type ApprovalId,
+  type ErrorCode,
+  isPlatformsOwn,
+  type Operation,
+  type OperationId,
+  type OrganisationId,
+  type ProjectId,
+  type SandboxId,
+  type Settled,
+  type ShareId,
+  type SnapshotId,
 } from '@space/core';
 import type { RecordedApproval } from './approval-records.ts';
 import type { RecordedSkip } from './history-records.ts';
@@ -94,10 +95,11 @@ const NOTHING = {
 
 /** What the end of an operation makes known, in order. */
 export function eventsOfEnd(
-  before: Pick<RecordedSandbox, 'settled' | 'operation' | 'id' | 'projectId'>,
+  before: Pick<RecordedSandbox, 'settled' | 'operation' | 'id' | 'projectId' | 'name'>,
   end: OperationEnd,
   taken: readonly RecordedSnapshot[],
 ): readonly NewEvent[] {
+  if (isPlatformsOwn(before.name)) return [];
   const { id: sandboxId, projectId, operation } = before;
   const base = { ...NOTHING, at: end.at, projectId, sandboxId };
   const states = eventsOfSettling(before, end.settled, end.at);
@@ -115,10 +117,11 @@ export function eventsOfEnd(
 }
 
 export function eventsOfSettling(
-  { id, projectId, settled: before }: Pick<RecordedSandbox, 'settled' | 'id' | 'projectId'>,
+  { id, projectId, settled: before, name }: Pick<RecordedSandbox, 'settled' | 'id' | 'projectId' | 'name'>,
   settled: Settled,
   at: Date,
 ): readonly NewEvent[] {
+  if (isPlatformsOwn(name)) return [];
   if (settled === before || settled === 'absent') return [];
   return [{ ...NOTHING, kind: `sandbox.${settled}`, at, projectId, sandboxId: id }];
 }

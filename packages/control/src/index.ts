@@ -28,5 +28,6 @@ export * from './schedule-records.ts';
 export * from './secret-records.ts';
 export type * from './share-records.ts';
 export type { SharedPort } from './shares.ts';
+export type * from './template-records.ts';
 export type * from './tenant-records.ts';
 export type * from './vault-records.ts';

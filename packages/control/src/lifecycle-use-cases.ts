@@ -17,15 +17,17 @@ import {
   DEFAULT_RUNS,
   type Expiry,
   type SandboxId,
+  type Size,
   type SnapshotId,
 } from '@space/core';
 import type { ActivityLog } from './activity.ts';
-import { type Birth, type Born, checkTemplate, type Nursery } from './birth.ts';
+import type { Birth, Born, Nursery } from './birth.ts';
 import type { Driver } from './driver.ts';
 import type { Effects } from './effects.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { Network } from './network.ts';
 import type { ControlPorts } from './ports.ts';
+import { checkSameSize, findReadyBuild, isInstalled } from './ready-builds.ts';
 import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { showSandbox } from './recovery.ts';
 import { findDoomedToo, findSandbox, findSnapshot } from './scope.ts';
@@ -93,11 +95,38 @@ export class LifecycleUseCases {
       return viewSandbox(await this.#bearOne(birth, caller).finally(() => this.#pins.unpin(id)));
     }
     const template = input.template ?? DEFAULT_TEMPLATE;
-    await checkTemplate(this.#ports.node, template);
+    if (!(await isInstalled(this.#ports.node, template)))
+      return this.#createFromBuilt(caller, own, template, input.size);
+    const name = template.split(':', 1)[0] ?? template;
     const { limits } = await this.#ports.node.capabilities();
     const size = checkSize(input.size ?? {}, limits);
     const vault = await this.#vaults.of(caller.principal.organisationId);
-    return viewSandbox(await this.#bearOne({ ...own, template, size, vault, forkedFrom: null }, caller));
+    const birth: Birth = { ...own, template: name, size, vault, forkedFrom: null };
+    return viewSandbox(await this.#bearOne(birth, caller));
+  }
+
+  /** From the point of a template that was built in the project. */
+  async #createFromBuilt(
+    caller: GatedCaller,
+    own: Omit<Birth, 'template' | 'size' | 'vault' | 'forkedFrom'>,
+    reference: string,
+    asked: Partial<Size> = {},
+  ): Promise<Sandbox> {
+    const { records } = this.#ports;
+    const point = await this.#pinned(async () => {
+      const { snapshotId } = await findReadyBuild(records, caller.projectId, reference);
+      const found = snapshotId === null ? null : await records.findSnapshot(snapshotId);
+      if (found === null) throw new AppError('template_unknown', `The point of the template "${reference}" is gone.`);
+      return found;
+    });
+    try {
+      checkSameSize(reference, point.size, asked);
+      const { template, size, vault, sandboxId, id } = point;
+      const birth: Birth = { ...own, template, size, vault, forkedFrom: { sandboxId, snapshotId: id } };
+      return viewSandbox(await this.#bearOne(birth, caller));
+    } finally {
+      this.#pins.unpin(point.id);
+    }
   }
 
   async listSandboxes({ projectId }: Caller, input: Input<'listSandboxes'>): Promise<SandboxList> {

@@ -45,13 +45,16 @@ export class ProjectPurge {
       failureOf(driver.perform(id, 'delete', effects.delete())),
     );
     const dropped: (Failure | null)[] = [];
+    for (const { id } of await ports.records.templates.listTemplates(projectId)) {
+      dropped.push(await failureOf(ports.records.templates.deleteTemplate(id)));
+    }
     for (const snapshot of await this.#named(projectId)) dropped.push(await failureOf(this.#drop(snapshot)));
     const failed = [...deleted, ...dropped].find((end) => end !== null);
     if (failed) throw failed.thrown;
   }
 
   async #named(projectId: ProjectId): Promise<readonly RecordedSnapshot[]> {
-    return (await this.#machinery.ports.records.listSnapshots({ projectId, limit: PIECE })).items;
+    return (await this.#machinery.ports.records.listSnapshots({ projectId, alsoPlatforms: true, limit: PIECE })).items;
   }
 
   async #drop(snapshot: RecordedSnapshot): Promise<void> {

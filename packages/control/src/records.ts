@@ -10,7 +10,8 @@
  * - what would pass a limit of its organisation does not begin (`limit_reached`): that is looked up and counted from what
  *   is recorded, in the transaction that begins it, so that nothing has to be given back;
  * - a snapshot is recorded as `taking` before the node is asked for it, so that nothing on a node is unknown here;
- * - of an organisation's limits, a snapshot counts when it is named or pinned;
+ * - of an organisation's limits, a snapshot counts when it is named or pinned; what is the platform's own never does
+ *   (`isPlatformsOwn`);
  * - the timeline stays connected: deleting a snapshot hands its children, forks and lives on to its parent.
  *
  * Trouble with the database is thrown as `unavailable`; the outcome of that call is then unknown.
@@ -38,6 +39,7 @@ import type {
   SnapshotKind,
   VaultName,
 } from '@space/core';
+import { isPlatformsOwn } from '@space/core';
 import type { ApprovalRecords } from './approval-records.ts';
 import type { ArchiveRecords } from './archive-records.ts';
 import type { Asker, AuditRecords } from './audit-records.ts';
@@ -51,6 +53,7 @@ import type { NoticeRecords } from './notice-records.ts';
 import type { ScheduleRecords } from './schedule-records.ts';
 import type { SecretRecords } from './secret-records.ts';
 import type { ShareRecords } from './share-records.ts';
+import type { TemplateRecords } from './template-records.ts';
 import type { TenantRecords } from './tenant-records.ts';
 import type { VaultRecords } from './vault-records.ts';
 
@@ -357,7 +360,7 @@ export interface Records {
   findSandbox(id: SandboxId): Promise<RecordedSandbox | null>;
   /** Among the live ones. */
   findSandboxByName(projectId: ProjectId, name: string): Promise<RecordedSandbox | null>;
-  /** What is not deleted of a project, of one status or all, newest first. */
+  /** What is not deleted of a project, of one status or all, newest first; not the platform's own. */
   listSandboxes(
     page: PageRequest & { readonly projectId: ProjectId; readonly status?: SandboxStatus },
   ): Promise<Page<RecordedSandbox>>;
@@ -424,9 +427,10 @@ export interface Records {
   findSnapshotByName(projectId: ProjectId, name: string): Promise<RecordedSnapshot | null>;
   /** Of one sandbox, all states, oldest first. */
   snapshotsOf(sandboxId: SandboxId): Promise<readonly RecordedSnapshot[]>;
-  /** Those of one sandbox, or the named ones of a project, newest first; none that is `taking`. */
+  /** Those of one sandbox, or the named ones of a project, newest first; none that is `taking`, nor the platform's own unless asked. */
   listSnapshots(
-    page: PageRequest & ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId }),
+    page: PageRequest &
+      ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId; readonly alsoPlatforms?: true }),
   ): Promise<Page<RecordedSnapshot>>;
   /**
    * Null when it does not exist, or is still being taken. Throws `name_taken`, and `limit_reached` when it would count from
@@ -455,6 +459,7 @@ export interface Records {
   readonly faces: FaceRecords;
   readonly archives: ArchiveRecords;
   readonly vaults: VaultRecords;
+  readonly templates: TemplateRecords;
   /** Of the pool of connections, as it is now. */
   load(): { readonly connections: number; readonly idle: number; readonly waiting: number };
   /** Throws `unavailable` when the database does not answer. */
@@ -463,7 +468,7 @@ export interface Records {
 
 /** Whether it counts among what the organisation may have. */
 export function countsAsKept({ name, pinned }: Pick<RecordedSnapshot, 'name' | 'pinned'>): boolean {
-  return pinned || name !== null;
+  return !isPlatformsOwn(name) && (pinned || name !== null);
 }
 
 /** What the journal says of a sandbox to be. */

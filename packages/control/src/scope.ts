@@ -2,7 +2,7 @@
  * The place where the name of a sandbox, a snapshot or an operation becomes a record. Everything is looked up in the caller's project: an object of
  * another project, one that is deleted and one that never was are the same, `not_found` in the same words.
  */
-import { AppError, type OperationId, type ProjectId, parseId } from '@space/core';
+import { AppError, isPlatformsOwn, type OperationId, type ProjectId, parseId } from '@space/core';
 import type { RecordedOperation, RecordedSandbox, RecordedSnapshot, Records } from './records.ts';
 
 /** By id or name. What is being deleted is gone for all calls but those that show it and delete it again. */
@@ -20,7 +20,7 @@ export async function findDoomedToo(
 ): Promise<RecordedSandbox> {
   const id = parseId('sandbox', reference);
   const found = await (id === undefined ? records.findSandboxByName(projectId, reference) : records.findSandbox(id));
-  if (found === null || found.projectId !== projectId || found.settled === 'deleted') {
+  if (found === null || found.projectId !== projectId || found.settled === 'deleted' || isPlatformsOwn(found.name)) {
     throw noSandbox(reference);
   }
   return found;
@@ -38,7 +38,7 @@ export async function findSnapshot(
 ): Promise<RecordedSnapshot> {
   const id = parseId('snapshot', reference);
   const found = await (id === undefined ? records.findSnapshotByName(projectId, reference) : records.findSnapshot(id));
-  if (found === null || found.projectId !== projectId || found.state === 'taking') {
+  if (found === null || found.projectId !== projectId || found.state === 'taking' || isPlatformsOwn(found.name)) {
     throw new AppError('not_found', `There is no snapshot "${reference}".`);
   }
   return found;

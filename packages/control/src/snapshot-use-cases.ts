@@ -16,6 +16,7 @@ import { decodeCursor } from './page.ts';
 import type { RecordedSnapshot } from './records.ts';
 import { removePoint } from './remove-point.ts';
 import { findSnapshot } from './scope.ts';
+import type { TemplateUseCases } from './template-use-cases.ts';
 import { policyFor } from './timeline.ts';
 import { viewSnapshot } from './views.ts';
 
@@ -26,8 +27,14 @@ export class SnapshotUseCases {
   readonly #machinery: Machinery;
   readonly #sandboxes: LifecycleUseCases;
   readonly #gateway: GatewayPort;
+  readonly #templates: TemplateUseCases;
 
-  constructor(machinery: Machinery, sandboxes: LifecycleUseCases, gateway: GatewayPort) {
+  constructor(
+    machinery: Machinery,
+    sandboxes: LifecycleUseCases,
+    { gateway, templates }: { readonly gateway: GatewayPort; readonly templates: TemplateUseCases },
+  ) {
+    this.#templates = templates;
     this.#machinery = machinery;
     this.#sandboxes = sandboxes;
     this.#gateway = gateway;
@@ -87,13 +94,14 @@ export class SnapshotUseCases {
     });
   }
 
-  async listTemplates({ principal }: Caller, _input: Input<'listTemplates'>): Promise<TemplateList> {
+  async listTemplates(caller: Caller, _input: Input<'listTemplates'>): Promise<TemplateList> {
     const { ports, vaults } = this.#machinery;
-    const visible = await vaults.visibleTo(principal.organisationId);
+    const visible = await vaults.visibleTo(caller.principal.organisationId);
     const templates = await ports.node.templates();
     const own = (ready: TemplateStatus['ready']) => ready.filter(({ vault }) => visible.has(vault));
     return {
       templates: templates.map(({ name, ready }) => ({ name, ready: own(ready).map(({ vault: _, ...rest }) => rest) })),
+      built: await this.#templates.list(caller),
     };
   }
 

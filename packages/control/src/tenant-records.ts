@@ -106,6 +106,7 @@ export interface TenantRecords {
   addApiKey(key: RecordedApiKey): Promise<void>;
   /** Null: there is none, or it is revoked. */
   findKeyHolder(sha256: Uint8Array): Promise<KeyHolder | null>;
+  findKeyHolderById(id: ApiKeyId): Promise<KeyHolder | null>;
   /** Newest first, the revoked ones too. */
   listApiKeys(page: PageRequest & { readonly organisationId: OrganisationId }): Promise<Page<RecordedApiKey>>;
   /** Idempotent: a revoked key keeps its time. */

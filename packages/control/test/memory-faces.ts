@@ -1,4 +1,4 @@
-import { type SandboxId, statusOf } from '@space/core';
+import { isPlatformsOwn, type SandboxId, statusOf } from '@space/core';
 import { type FaceRecords, type RunPosition, type RunsAsked, type RunsPage, runBeganAt } from '../src/face-records.ts';
 import type { RecordedSandbox } from '../src/records.ts';
 import type { MemoryTenants } from './memory-tenants.ts';
@@ -53,6 +53,7 @@ export class MemoryFaces implements FaceRecords {
     return this.#live().filter(
       (one) =>
         one.projectId === projectId &&
+        !isPlatformsOwn(one.name) &&
         statuses.includes(statusOf(one)) &&
         Object.entries(metadata).every(([name, value]) => one.metadata[name] === value) &&
         (startedFrom === undefined || runBeganAt(one) >= startedFrom) &&

@@ -10,6 +10,7 @@ import { recordsSuite } from './records-suite.ts';
 import { schedulesSuite } from './schedules-suite.ts';
 import { secretsSuite } from './secrets-suite.ts';
 import { sharesSuite } from './shares-suite.ts';
+import { templatesSuite } from './templates-suite.ts';
 import { tenantsSuite } from './tenants-suite.ts';
 import { vaultsSuite } from './vaults-suite.ts';
 
@@ -26,3 +27,4 @@ approvalsSuite('in memory', async () => new MemoryRecords());
 noticesSuite('in memory', async () => new MemoryRecords());
 secretsSuite('in memory', async () => new MemoryRecords());
 vaultsSuite('in memory', async () => new MemoryRecords());
+templatesSuite('in memory', async () => new MemoryRecords());

@@ -12,6 +12,7 @@ import {
   type ErrorCode,
   expiryOfRun,
   holdsVm,
+  isPlatformsOwn,
   type Limited,
   type ProcessId,
   type ProjectId,
@@ -60,6 +61,7 @@ import { MemoryNotices } from './memory-notices.ts';
 import { MemorySchedules } from './memory-schedules.ts';
 import { MemorySecrets } from './memory-secrets.ts';
 import { MemoryShares } from './memory-shares.ts';
+import { MemoryTemplates } from './memory-templates.ts';
 import { MemoryTenants } from './memory-tenants.ts';
 import { MemoryVaults } from './memory-vaults.ts';
 
@@ -93,6 +95,11 @@ export class MemoryRecords implements Records {
     (id) => (this.#sandboxes.get(id)?.settled ?? 'deleted') !== 'deleted',
     (event) => this.events.put([event]),
   );
+  readonly templates = new MemoryTemplates({
+    turn: () => this.#turn(),
+    snapshots: () => this.#snapshots.values(),
+    sandboxes: () => this.#sandboxes.values(),
+  });
   readonly archives = new MemoryArchives(() => this.#turn());
   readonly faces = new MemoryFaces(() => this.#turn(), this.#sandboxes, this.tenants);
   readonly approvals = new MemoryApprovals(
@@ -131,7 +138,7 @@ export class MemoryRecords implements Records {
       }
     }
     for (const one of sandboxes) this.#checkArrival(one);
-    for (const { projectId } of sandboxes.slice(0, 1)) {
+    for (const { projectId } of sandboxes.filter(({ name }) => !isPlatformsOwn(name)).slice(0, 1)) {
       this.#reserve(projectId, addedBy('create', 'absent', false), {
         sandboxes: sandboxes.length,
         running: sandboxes.length,
@@ -191,7 +198,9 @@ export class MemoryRecords implements Records {
   async listSandboxes(
     page: PageRequest & { readonly projectId: ProjectId; readonly status?: SandboxStatus },
   ): Promise<Page<RecordedSandbox>> {
-    const all = (await this.allSandboxes()).filter((sandbox) => sandbox.projectId === page.projectId);
+    const all = (await this.allSandboxes()).filter(
+      (sandbox) => sandbox.projectId === page.projectId && !isPlatformsOwn(sandbox.name),
+    );
     const asked = page.status === undefined ? all : all.filter((sandbox) => statusOf(sandbox) === page.status);
     return paginate(asked, page, (sandbox) => sandbox.createdAt);
   }
@@ -216,11 +225,13 @@ export class MemoryRecords implements Records {
     const now = this.#sandboxes.get(seen.id);
     if (now?.epoch !== seen.epoch || now.settled !== seen.settled || now.operationId !== seen.operationId) return null;
     if (taking !== null) this.#checkSnapshotName(taking);
-    this.#reserve(now.projectId, addedBy(begin.operation, now.settled, taking !== null && countsAsKept(taking)), {
-      running: 1,
-      memoryMib: now.size.memoryMib,
-      snapshots: 1,
-    });
+    if (!isPlatformsOwn(now.name)) {
+      this.#reserve(now.projectId, addedBy(begin.operation, now.settled, taking !== null && countsAsKept(taking)), {
+        running: 1,
+        memoryMib: now.size.memoryMib,
+        snapshots: 1,
+      });
+    }
     if (now.operationId !== null)
       this.#endJournal({ operationId: now.operationId, outcome: 'superseded', errorCode: null, timings: null, at });
     const begun: RecordedSandbox = {
@@ -402,7 +413,8 @@ export class MemoryRecords implements Records {
   }
 
   async listSnapshots(
-    page: PageRequest & ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId }),
+    page: PageRequest &
+      ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId; readonly alsoPlatforms?: true }),
   ): Promise<Page<RecordedSnapshot>> {
     await this.#turn();
     const all = [...this.#snapshots.values()].filter(
@@ -410,7 +422,9 @@ export class MemoryRecords implements Records {
         one.state !== 'taking' &&
         ('sandboxId' in page
           ? one.sandboxId === page.sandboxId
-          : one.name !== null && one.projectId === page.projectId),
+          : one.name !== null &&
+            one.projectId === page.projectId &&
+            (page.alsoPlatforms === true || !isPlatformsOwn(one.name))),
     );
     return paginate(all, page, (snapshot) => snapshot.takenAt);
   }
@@ -466,7 +480,9 @@ export class MemoryRecords implements Records {
   }
 
   #usageOf(isOwn: (projectId: ProjectId) => boolean): Usage {
-    const own = [...this.#sandboxes.values()].filter((one) => one.settled !== 'deleted' && isOwn(one.projectId));
+    const own = [...this.#sandboxes.values()].filter(
+      (one) => one.settled !== 'deleted' && isOwn(one.projectId) && !isPlatformsOwn(one.name),
+    );
     const running = own.filter(holdsVm);
     return {
       sandboxes: own.length,
@@ -480,7 +496,7 @@ export class MemoryRecords implements Records {
     const gone = this.#snapshots.get(id);
     if (gone === undefined) return;
     this.#snapshots.delete(id);
-    if (gone.state !== 'taking') this.events.put([eventOfDrop(gone, at, because)]);
+    if (gone.state !== 'taking' && !isPlatformsOwn(gone.name)) this.events.put([eventOfDrop(gone, at, because)]);
     for (const child of this.#snapshots.values()) {
       if (child.parent === id) this.#snapshots.set(child.id, { ...child, parent: gone.parent });
     }

@@ -12,5 +12,6 @@ export { recordsSuite } from './records-suite.ts';
 export { schedulesSuite } from './schedules-suite.ts';
 export { secretsSuite } from './secrets-suite.ts';
 export { sharesSuite } from './shares-suite.ts';
+export { templatesSuite } from './templates-suite.ts';
 export { tenantsSuite } from './tenants-suite.ts';
 export { vaultsSuite } from './vaults-suite.ts';

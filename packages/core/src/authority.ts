@@ -49,6 +49,9 @@ export const ACTIONS = {
   'approval.decide': 'project',
   'binding.read': 'project',
   'archive.read': 'project',
+  'template.read': 'project',
+  'template.build': 'project',
+  'template.delete': 'project',
   'archive.delete': 'project',
   'snapshot.read': 'project',
   'snapshot.take': 'project',
@@ -88,6 +91,7 @@ const READS = [
   'share.read',
   'snapshot.read',
   'archive.read',
+  'template.read',
 ] as const;
 
 /**
@@ -121,6 +125,8 @@ export const ROLE_ACTIONS: Readonly<Record<Role, readonly Action[]>> = {
     'archive.export',
     'archive.import',
     'archive.delete',
+    'template.build',
+    'template.delete',
     'snapshot.take',
     'snapshot.change',
     'snapshot.delete',

@@ -24,6 +24,8 @@ const PREFIXES = {
   share: 'shr',
   egress: 'egr',
   approval: 'apr',
+  template: 'tpl',
+  build: 'bld',
 } as const;
 
 export type IdKind = keyof typeof PREFIXES;
@@ -43,6 +45,8 @@ export type ProjectId = Id<'project'>;
 export type ShareId = Id<'share'>;
 export type EgressId = Id<'egress'>;
 export type ApprovalId = Id<'approval'>;
+export type TemplateId = Id<'template'>;
+export type BuildId = Id<'build'>;
 
 /** The name of a vault, e.g. `default`: lower-case letters, digits and dashes. */
 export type VaultName = string & { readonly __kind: 'vault' };

@@ -6,19 +6,23 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { type Caller, IDEMPOTENCY_HEADER_NAME } from '@space/contract';
 import {
   type Credentials,
+  isEncrypted,
   type Lent,
   type MakeFace,
   parseQuery,
   projectIn,
+  readBody,
   readJson,
   translate,
+  UPLOAD_IDLE_MS,
 } from '@space/http/parts';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Platform } from './control/call.ts';
 import { notHere, ROUTES_OF_E2B } from './control/routes.ts';
+import { UPLOADS } from './control/template-builds.ts';
 import { FOR_ALL_ORIGINS, preflightHeaders } from './cors.ts';
 import { Door, type DoorPlatform } from './door/door.ts';
-import { errorBodyOf, refused } from './errors.ts';
+import { E2bError, errorBodyOf, refused } from './errors.ts';
 
 export type E2bPlatform = Omit<Platform, 'left' | 'domain'> & DoorPlatform;
 
@@ -74,6 +78,7 @@ function addRoutes(app: FastifyInstance, platform: Platform, lent: Lent): void {
         const { status, body, headers } = await answer({
           platform,
           caller: callerOf(lent, request),
+          origin: originOf(lent, request),
           params: request.params as Readonly<Record<string, string>>,
           query: parseQuery(start < 0 ? '' : url.slice(start + 1)),
           body: await readJson(request.raw),
@@ -85,6 +90,7 @@ function addRoutes(app: FastifyInstance, platform: Platform, lent: Lent): void {
       },
     });
   }
+  addUploads(app, platform, lent);
   for (const prefix of THEIR_PATHS) {
     for (const url of [prefix, `${prefix}/*`]) {
       app.route({
@@ -103,6 +109,31 @@ function addRoutes(app: FastifyInstance, platform: Platform, lent: Lent): void {
       });
     }
   }
+}
+
+/** What was asked for by a link that is good for it alone: the SDKs send no key along. */
+function addUploads(app: FastifyInstance, { useCases, uploads }: Platform, lent: Lent): void {
+  app.route({
+    method: 'PUT',
+    url: `${UPLOADS}*`,
+    config: { open: true, logName: 'e2b PUT upload' },
+    handler: async (request, reply) => {
+      const { '*': ticket = '' } = request.params as { readonly '*'?: string };
+      const redeemed = await uploads.redeem(ticket);
+      if (redeemed === null) throw new E2bError(403, 'The link is not good, or no longer.');
+      const caller = { ...lent.callerOf(request), ...redeemed.identity };
+      const body = readBody(request.raw, { idleMs: UPLOAD_IDLE_MS });
+      await useCases.putTemplateFile(caller, { hash: redeemed.hash }, body);
+      return reply.code(200).send();
+    },
+  });
+}
+
+/** The scheme may be that of a proxy before this server; whoever says another one than it is harms itself alone. */
+function originOf({ names }: Lent, { raw }: FastifyRequest): string {
+  const { host = 'localhost' } = raw.headers;
+  const secure = isEncrypted(raw) || names.isEncrypted(host) || raw.headers['x-forwarded-proto'] === 'https';
+  return `${secure ? 'https' : 'http'}://${host}`;
 }
 
 /** Their calls are several of ours, and say when by how long from now: none of them can be made once for a key. */

@@ -21,6 +21,7 @@ export function startFragile(more: Partial<HttpServerOptions> = {}): Promise<Fra
     reach: (id) => control.reach(id),
     findByToken: (isIt, limit) => control.findByToken(isIt, limit),
     listRuns: (caller, asked) => control.listRuns(caller, asked),
+    uploads: control.uploads,
   });
   return FragileWorld.startAs(world, { faces: [face], ...more });
 }

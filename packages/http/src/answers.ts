@@ -10,6 +10,7 @@ import { sendEvents } from './ndjson.ts';
 import { SHARE_PARAMETER } from './ports/credentials.ts';
 import { upgradeRequired } from './ports/ports-face.ts';
 import { previewUrl } from './ports/preview-names.ts';
+import { TEMPLATE_ANSWERS } from './template-answers.ts';
 import { toExecWireEvent, toProcess } from './wire.ts';
 
 /** The body of the answer; or, when the answer was streamed, nothing. */
@@ -71,6 +72,7 @@ export const ANSWERS: Answers = {
   },
 
   ...FILE_ANSWERS,
+  ...TEMPLATE_ANSWERS,
 
   createSchedule: async ({ useCases, caller, input }) => ({ body: await useCases.createSchedule(caller, input) }),
   listSchedules: async ({ useCases, caller, input }) => ({ body: await useCases.listSchedules(caller, input) }),

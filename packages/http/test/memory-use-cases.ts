@@ -399,6 +399,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
   async listTemplates(): Promise<TemplateList> {
     return {
       templates: [{ name: 'base', ready: [{ size: { ...DEFAULT_SIZE }, state: 'ready', step: 'ready', progress: 1 }] }],
+      built: [],
     };
   }
 

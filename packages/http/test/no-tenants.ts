@@ -17,6 +17,33 @@ export class NoTenants {
   async *exportAudit(): AsyncGenerator<never> {
     yield await refuse();
   }
+  requestTemplateBuild(): Promise<never> {
+    return refuse();
+  }
+  startTemplateBuild(): Promise<never> {
+    return refuse();
+  }
+  getTemplateBuild(): Promise<never> {
+    return refuse();
+  }
+  getTemplate(): Promise<never> {
+    return refuse();
+  }
+  deleteTemplate(): Promise<never> {
+    return refuse();
+  }
+  tagTemplate(): Promise<never> {
+    return refuse();
+  }
+  untagTemplate(): Promise<never> {
+    return refuse();
+  }
+  getTemplateFile(): Promise<never> {
+    return refuse();
+  }
+  putTemplateFile(): Promise<never> {
+    return refuse();
+  }
   getNetwork(): Promise<never> {
     return refuse();
   }

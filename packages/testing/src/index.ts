@@ -82,6 +82,7 @@ export async function createTestPlatform({ programs }: TestPlatformOptions = {})
         reach: (id) => control.reach(id),
         findByToken: (isIt, limit) => control.findByToken(isIt, limit),
         listRuns: (caller, asked) => control.listRuns(caller, asked),
+        uploads: control.uploads,
       }),
     ],
     logger: createLogger({ level: 'silent' }),

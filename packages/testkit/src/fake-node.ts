@@ -72,6 +72,7 @@ import {
   type WatchedDirectory,
   type Xattr,
 } from '@space/core';
+import { fakeCopy } from './fake-copy.ts';
 import type { FakeFiles } from './fake-files.ts';
 import { checkLocation, FAKE_ARCHIVES, FakeNodeArchives } from './fake-node-archives.ts';
 import { FakeGuestState, FakeProcesses } from './fake-node-guest.ts';
@@ -151,7 +152,7 @@ export class FakeNode implements NodePort {
 
   /** `programs` are in every guest, and stronger than its own. */
   constructor({ programs = {} }: { readonly programs?: FakePrograms } = {}) {
-    this.#programs = programs;
+    this.#programs = { 'space-template-copy': fakeCopy, ...programs };
   }
 
   // What a test looks at.

@@ -91,6 +91,7 @@ export class PostgresFaces implements FaceRecords {
       .selectFrom('sandboxes')
       .where('sandboxes.settled', '<>', 'deleted')
       .where('sandboxes.project_id', '=', projectId)
+      .where(sql<boolean>`(sandboxes.name is null or sandboxes.name not like '.%')`)
       .where((eb) => eb.or(statuses.map((status) => hasStatus(eb, status))));
     if (Object.keys(metadata).length > 0) {
       query = query.where(sql<boolean>`sandboxes.metadata @> ${JSON.stringify(metadata)}::jsonb`);

@@ -14,7 +14,14 @@ import {
   type RecordedSkip,
   type RecordedSnapshot,
 } from '@space/control';
-import type { ErrorCode, ProjectId, SandboxId, SnapshotId, VaultName } from '@space/core';
+import {
+  type ErrorCode,
+  isPlatformsOwn,
+  type ProjectId,
+  type SandboxId,
+  type SnapshotId,
+  type VaultName,
+} from '@space/core';
 import { type Kysely, type SelectQueryBuilder, sql, type Transaction } from 'kysely';
 import { translated } from './errors.ts';
 import { appendEvents } from './postgres-events.ts';
@@ -242,7 +249,8 @@ export async function dropSnapshots(
   for (const id of ids) {
     const gone = await tx.deleteFrom('snapshots').where('id', '=', id).returningAll().executeTakeFirst();
     if (gone === undefined) continue;
-    if (gone.state !== 'taking') await appendEvents(tx, [eventOfDrop(snapshotOf(gone), at, because)]);
+    if (gone.state !== 'taking' && !isPlatformsOwn(gone.name))
+      await appendEvents(tx, [eventOfDrop(snapshotOf(gone), at, because)]);
     const { parent } = gone;
     await tx.updateTable('snapshots').set({ parent }).where('parent', '=', id).execute();
     await tx.updateTable('sandboxes').set({ origin: parent }).where('origin', '=', id).execute();

@@ -27,16 +27,17 @@ export function rowOfLimits({ sandboxes, running, snapshots, memoryMib }: Limits
 
 export async function usageOf(db: Kysely<Tables>, organisationId: OrganisationId): Promise<Usage> {
   const projects = sql`(select id from projects where organisation_id = ${organisationId})`;
+  const isUsers = sql`(name is null or name not like '.%')`;
   const holdsVm = sql`(settled in ('running', 'out_of_space') or operation in (${sql.join(STARTS)}))`;
   const { rows } = await sql<Usage>`
     select
-      (select count(*) from sandboxes where settled <> 'deleted' and project_id in ${projects}) as sandboxes,
+      (select count(*) from sandboxes where settled <> 'deleted' and ${isUsers} and project_id in ${projects}) as sandboxes,
       (select count(*) from sandboxes
-        where settled <> 'deleted' and ${holdsVm} and project_id in ${projects}) as running,
+        where settled <> 'deleted' and ${isUsers} and ${holdsVm} and project_id in ${projects}) as running,
       (select coalesce(sum((size->>'memoryMib')::bigint), 0)::bigint from sandboxes
-        where settled <> 'deleted' and ${holdsVm} and project_id in ${projects}) as "memoryMib",
+        where settled <> 'deleted' and ${isUsers} and ${holdsVm} and project_id in ${projects}) as "memoryMib",
       (select count(*) from snapshots
-        where (pinned or name is not null) and project_id in ${projects}) as snapshots
+        where (pinned or name is not null) and ${isUsers} and project_id in ${projects}) as snapshots
   `.execute(db);
   const [usage] = rows;
   if (usage === undefined) throw new Error('a select of counts has one row');

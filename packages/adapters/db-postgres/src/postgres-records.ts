@@ -31,6 +31,7 @@ import {
   type ScheduleRecords,
   type SecretRecords,
   type ShareRecords,
+  type TemplateRecords,
   type TenantRecords,
   type VaultRecords,
   voidsApprovals,
@@ -42,6 +43,7 @@ import {
   DEFAULT_RUNS,
   type Expiry,
   expiryOfRun,
+  isPlatformsOwn,
   type ProcessId,
   type ProjectId,
   type SandboxId,
@@ -67,6 +69,7 @@ import { PostgresNotices } from './postgres-notices.ts';
 import { PostgresSchedules } from './postgres-schedules.ts';
 import { PostgresSecrets } from './postgres-secrets.ts';
 import { PostgresShares } from './postgres-shares.ts';
+import { PostgresTemplates } from './postgres-templates.ts';
 import { PostgresTenants } from './postgres-tenants.ts';
 import { PostgresVaults } from './postgres-vaults.ts';
 import { changesOf, operationOf, rowOfBy, rowOfSnapshot, sandboxOf, snapshotOf } from './rows.ts';
@@ -93,6 +96,7 @@ class PostgresRecords implements Records {
   readonly archives: ArchiveRecords;
   readonly vaults: VaultRecords;
   readonly faces: FaceRecords;
+  readonly templates: TemplateRecords;
   readonly #db: Kysely<Tables>;
   readonly #load: Database['load'];
 
@@ -114,6 +118,7 @@ class PostgresRecords implements Records {
     this.archives = new PostgresArchives(db);
     this.vaults = new PostgresVaults(db);
     this.faces = new PostgresFaces(db);
+    this.templates = new PostgresTemplates(db);
   }
 
   addSandboxes(sandboxes: readonly NewSandbox[]): Promise<void> {
@@ -137,7 +142,8 @@ class PostgresRecords implements Records {
         )
         .execute();
       // All of one call are in one project.
-      for (const projectId of new Set(sandboxes.map((one) => one.projectId))) {
+      const users = sandboxes.filter(({ name }) => !isPlatformsOwn(name));
+      for (const projectId of new Set(users.map((one) => one.projectId))) {
         await reserve(tx, projectId, addedBy('create', 'absent', false));
       }
       for (const { id, operationId, by, at } of sandboxes) {
@@ -168,7 +174,7 @@ class PostgresRecords implements Records {
     return translated(async () => {
       const { projectId, status } = page;
       const live = this.#db.selectFrom('sandboxes').selectAll().where('settled', '<>', 'deleted');
-      let query = live.where('project_id', '=', projectId);
+      let query = live.where('project_id', '=', projectId).where(isUsers);
       if (status !== undefined) query = query.where((eb) => hasStatus(eb, status));
       const rows = await newestFirst(query, page).execute();
       return pageOf(rows.map(sandboxOf), page.limit, (sandbox) => sandbox.createdAt);
@@ -235,7 +241,7 @@ class PostgresRecords implements Records {
       if (by !== null) await recordBegun(tx, by, { target: id, operationId, at });
       if (taking !== null) await tx.insertInto('snapshots').values(rowOfSnapshot(taking)).execute();
       const takesKept = taking !== null && countsAsKept(taking);
-      await reserve(tx, seen.projectId, addedBy(operation, seen.settled, takesKept));
+      if (!isPlatformsOwn(seen.name)) await reserve(tx, seen.projectId, addedBy(operation, seen.settled, takesKept));
       return sandboxOf(row);
     });
   }
@@ -433,7 +439,8 @@ class PostgresRecords implements Records {
   }
 
   listSnapshots(
-    page: PageRequest & ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId }),
+    page: PageRequest &
+      ({ readonly sandboxId: SandboxId } | { readonly projectId: ProjectId; readonly alsoPlatforms?: true }),
   ): Promise<Page<RecordedSnapshot>> {
     return translated(async () => {
       let query = this.#db.selectFrom('snapshots').selectAll().where('state', '<>', 'taking');
@@ -441,6 +448,7 @@ class PostgresRecords implements Records {
         'sandboxId' in page
           ? query.where('sandbox_id', '=', page.sandboxId)
           : query.where('project_id', '=', page.projectId).where('name', 'is not', null);
+      if (!('sandboxId' in page) && page.alsoPlatforms !== true) query = query.where(isUsers);
       const rows = await newestFirst(query, page, 'taken_at').execute();
       return pageOf(rows.map(snapshotOf), page.limit, (snapshot) => snapshot.takenAt);
     });
@@ -588,6 +596,8 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     updated_at: at,
   };
 }
+
+const isUsers = sql<boolean>`(name is null or name not like '.%')`;
 
 function rowOfExpiry(expiry: Expiry | null) {
   return { expires_at: expiry?.at ?? null, expiry_action: expiry?.action ?? null };

@@ -14,7 +14,7 @@ import {
   type TenantRecords,
 } from '@space/control';
 import type { ApiKeyId, Limits, NetworkConstraints, OrganisationId, PolicyChoice, ProjectId, Usage } from '@space/core';
-import { type Kysely, type Selectable, type SelectQueryBuilder, sql, type Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, type Selectable, type SelectQueryBuilder, sql, type Transaction } from 'kysely';
 import { translated } from './errors.ts';
 import { newestFirst } from './pages.ts';
 import { appendEvents } from './postgres-events.ts';
@@ -200,6 +200,14 @@ export class PostgresTenants implements TenantRecords {
   }
 
   findKeyHolder(sha256: Uint8Array): Promise<KeyHolder | null> {
+    return this.#holder(sql`api_keys.sha256 = ${Buffer.from(sha256)}`);
+  }
+
+  findKeyHolderById(id: ApiKeyId): Promise<KeyHolder | null> {
+    return this.#holder(sql`api_keys.id = ${id}`);
+  }
+
+  #holder(which: RawBuilder<boolean>): Promise<KeyHolder | null> {
     return translated(async () => {
       const row = await this.#db
         .selectFrom('api_keys')
@@ -215,7 +223,7 @@ export class PostgresTenants implements TenantRecords {
             .limit(1)
             .as('first_project'),
         )
-        .where('api_keys.sha256', '=', Buffer.from(sha256))
+        .where(which)
         .where('api_keys.revoked_at', 'is', null)
         .executeTakeFirst();
       if (row === undefined) return null;

@@ -10,6 +10,7 @@ import {
   schedulesSuite,
   secretsSuite,
   sharesSuite,
+  templatesSuite,
   tenantsSuite,
   vaultsSuite,
 } from '@space/control/testing';
@@ -41,7 +42,7 @@ const open = async () => {
   // Nobody but who owns the database can do this to the audit.
   await database.db.transaction().execute(async (tx) => {
     await sql`set local session_replication_role = 'replica'`.execute(tx);
-    await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress, egress_position, audit_chains, audit_links, approvals, webhooks, notices, secrets, secret_bindings, archive_collections, vaults`.execute(
+    await sql`truncate sandboxes, snapshots, operations, api_keys, calls, audit, events, schedules, schedule_runs, doomed_points, shares, egress, egress_position, audit_chains, audit_links, approvals, webhooks, notices, secrets, secret_bindings, archive_collections, vaults, templates, template_builds, template_logs, template_tags, template_layers, template_files, template_file_parts`.execute(
       tx,
     );
   });
@@ -65,6 +66,7 @@ secretsSuite('in PostgreSQL', open);
 vaultsSuite('in PostgreSQL', open);
 archivesSuite('in PostgreSQL', open);
 chainSuite('in PostgreSQL', open);
+templatesSuite('in PostgreSQL', open);
 
 describe('the audit in PostgreSQL', () => {
   it('is only added to, whoever asks with the rights of the platform', async () => {

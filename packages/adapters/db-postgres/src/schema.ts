@@ -41,10 +41,11 @@ import type {
   Size,
 } from '@space/core';
 import { DEFAULT_ORGANISATION, DEFAULT_PROJECT } from '@space/core';
-import type { ColumnType, Generated, Insertable, Selectable } from 'kysely';
+import type { ColumnType, Generated, Insertable, Kysely, Selectable } from 'kysely';
 import { sql } from 'kysely';
 import type { Migration } from 'kysely/migration';
 import { ONLY_ADDED_TO } from './only-added-to.ts';
+import { makeTemplateTables, type TemplateTables } from './template-tables.ts';
 
 type Json<T> = ColumnType<T, string, string>;
 
@@ -369,7 +370,7 @@ interface VaultTable {
 /** As JSON keeps it. */
 type StoredRevocation = Omit<VaultRevocation, 'at'> & { readonly at: string };
 
-export interface Tables {
+export interface Tables extends TemplateTables {
   sandboxes: SandboxTable;
   snapshots: SnapshotTable;
   operations: OperationTable;
@@ -1011,6 +1012,11 @@ export const MIGRATIONS: Record<string, Migration> = {
         )`.execute(db);
       await sql`create unique index vaults_default on vaults (organisation_id) where is_default`.execute(db);
       await sql`create index vaults_organisation on vaults (organisation_id, name)`.execute(db);
+    },
+  },
+  '0035_templates': {
+    async up(db) {
+      await makeTemplateTables(db as Kysely<never>);
     },
   },
 };

@@ -64,6 +64,8 @@ export const scheduleId = idOf('schedule', 'sch').meta({ description: 'Id of a s
 export const runId = idOf('run', 'run').meta({ description: 'Id of a run of a schedule.' });
 export const auditId = idOf('audit', 'aud').meta({ description: 'Id of a record of the audit.' });
 export const shareId = idOf('share', 'shr').meta({ description: 'Id of a share; not its token.' });
+export const templateId = idOf('template', 'tpl').meta({ description: 'Id of a template that was built here.' });
+export const buildId = idOf('build', 'bld').meta({ description: 'Id of a build of a template.' });
 export const approvalId = idOf('approval', 'apr').meta({
   description: 'Id of an approval; also the ticket that a program in the sandbox is given.',
 });

@@ -17,6 +17,7 @@ export * from './schedule.ts';
 export * from './secret.ts';
 export * from './snapshot.ts';
 export * from './snapshot-policy.ts';
+export * from './template.ts';
 export * from './tenants.ts';
 export * from './vault.ts';
 export * from './webhook.ts';

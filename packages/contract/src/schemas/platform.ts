@@ -1,6 +1,7 @@
 /** What the platform says of itself. */
 import { z } from 'zod';
 import { size } from './sandbox.ts';
+import { builtTemplate } from './template.ts';
 
 const range = z.strictObject({ min: z.number().int(), max: z.number().int() });
 const steppedRange = z.strictObject({ ...range.shape, step: z.number().int() });
@@ -69,6 +70,7 @@ export const templateList = z
         })
         .meta({ id: 'Template' }),
     ),
+    built: z.array(builtTemplate).meta({ description: 'Those that were built in the project, by name.' }),
   })
   .meta({ id: 'TemplateList' });
 

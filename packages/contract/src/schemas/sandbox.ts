@@ -245,7 +245,10 @@ export const sandboxDetail = z
 
 export const createSandboxBody = z
   .strictObject({
-    template: z.string().min(1).max(63).exactOptional().meta({ description: 'Name of a template; default `base`.' }),
+    template: z.string().min(1).max(200).exactOptional().meta({
+      description:
+        'A template: one of the installation, or `name` or `name:tag` of one that was built here, whose size holds. Default `base`.',
+    }),
     snapshot: snapshotReference.exactOptional().meta({
       description: 'Snapshot to start from (id or name). Its template and size hold, so neither can be given.',
     }),

@@ -25,15 +25,28 @@ export interface Platform {
   ): Promise<{ readonly sandboxes: readonly Sandbox[]; readonly count: number }>;
   /** The token that reaches into a sandbox, for the caller. */
   tokenFor(caller: Caller, sandboxId: SandboxId): Promise<string>;
+  readonly uploads: Uploads;
   /** What names of hosts end in that lead into sandboxes by TLS; undefined: there are none. */
   readonly domain: string | undefined;
   /** Told of a sandbox that has just been paused or deleted: nothing in it answers any more. */
   left(sandboxId: SandboxId): void;
 }
 
+/** Links by which one archive is brought here without a key. */
+export interface Uploads {
+  ticketFor(caller: Caller, hash: string): Promise<string>;
+  /** Null: it is not good. */
+  redeem(ticket: string): Promise<{
+    readonly identity: Pick<Caller, 'principal' | 'projectId'>;
+    readonly hash: string;
+  } | null>;
+}
+
 export interface E2bCall {
   readonly platform: Platform;
   readonly caller: Caller;
+  /** The address of this server, as the caller has it. */
+  readonly origin: string;
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string>>;
   /** The JSON body, or `{}`. */

@@ -7,6 +7,7 @@ import { E2bError, isCode, refused } from '../errors.ts';
 import { checkRun, type E2bAnswer, type E2bCall, secondsFromNow } from './call.ts';
 import { askedNetwork, networkField, withNetwork } from './network.ts';
 import { referenceIn } from './snapshot-ids.ts';
+import { templateIn, unknownTemplate } from './template-names.ts';
 import { viewRunning } from './views.ts';
 
 export type Version = 'v1' | 'v2';
@@ -89,20 +90,27 @@ type Asked = Readonly<Record<string, unknown>>;
 
 /** From a template of that name, or a snapshot. */
 async function makeFrom(call: E2bCall, given: string, asked: Asked): Promise<Sandbox> {
-  const reference = referenceIn(given, call.caller.projectId);
+  const { projectId } = call.caller;
+  const snapshot = referenceIn(given, projectId);
+  const template = templateIn(given, projectId);
   const unknown = () => new E2bError(404, `template '${given}' not found`);
-  if (reference === undefined) throw unknown();
   try {
-    if (parseId('snapshot', reference) !== undefined) return await make(call, { ...asked, snapshot: reference });
+    if (template === undefined || (snapshot !== undefined && parseId('snapshot', snapshot) !== undefined)) {
+      if (snapshot === undefined) throw unknown();
+      return await make(call, { ...asked, snapshot });
+    }
     try {
-      return await make(call, { ...asked, template: reference });
+      return await make(call, { ...asked, template });
     } catch (thrown) {
       if (!isCode(thrown, 'template_unknown')) throw thrown;
-      return await make(call, { ...asked, snapshot: reference });
+      // A template that is there lacks the tag, unless there is a snapshot of that name.
+      if (snapshot === undefined) throw unknownTemplate(thrown);
+      return await make(call, { ...asked, snapshot }).catch((next: unknown) => {
+        throw isCode(next, 'not_found') ? unknownTemplate(thrown) : next;
+      });
     }
   } catch (thrown) {
-    if (isCode(thrown, 'not_found')) throw unknown();
-    throw thrown;
+    throw isCode(thrown, 'not_found') ? unknown() : thrown;
   }
 }
 

@@ -17,7 +17,18 @@ import {
   resumeSandbox,
   setTimeoutOf,
 } from './sandboxes.ts';
-import { createSnapshot, deleteTemplate, findAlias, listSnapshots, listTemplates } from './snapshots.ts';
+import { createSnapshot, listSnapshots } from './snapshots.ts';
+import { buildStatus, requestBuild, startBuild, uploadLink } from './template-builds.ts';
+import {
+  assignTags,
+  changeTemplate,
+  deleteTemplate,
+  findAlias,
+  getTemplate,
+  listTags,
+  listTemplates,
+  removeTags,
+} from './templates.ts';
 
 interface E2bRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -50,6 +61,16 @@ export const ROUTES_OF_E2B: readonly E2bRoute[] = [
   GET('/templates', listTemplates),
   GET('/v2/templates', listTemplates),
   GET('/templates/aliases/:alias', findAlias),
+  POST('/v3/templates', requestBuild),
+  GET('/templates/:id/files/:hash', uploadLink),
+  POST('/v2/templates/:id/builds/:build', startBuild),
+  GET('/templates/:id/builds/:build/status', buildStatus),
+  POST('/templates/tags', assignTags),
+  DELETE('/templates/tags', removeTags),
+  GET('/templates/:id/tags', listTags),
+  GET('/templates/:id', getTemplate),
+  { method: 'PATCH', path: '/templates/:id', answer: changeTemplate },
+  { method: 'PATCH', path: '/v2/templates/:id', answer: changeTemplate },
   DELETE('/templates/:id', deleteTemplate),
 ];
 
@@ -75,7 +96,10 @@ const NOT_HERE: readonly (readonly [prefix: RegExp, message: string])[] = [
     'Volumes are not supported by this server. Keep files in the sandbox, which snapshots and forks copy.',
   ],
   [/^\/secrets/, 'Secrets are not managed by this API here. Use the API of this server: /v1/secrets.'],
-  [/^(\/v[0-9])?\/templates/, 'Templates cannot be built through this API. Who runs the server makes them.'],
+  [
+    /^(\/v[0-9])?\/templates/,
+    'Templates are built here by POST /v3/templates and POST /v2/templates/{id}/builds/{id}.',
+  ],
   [/\/logs$/, 'Logs of a sandbox are not kept here. What a command prints is in its own output.'],
   [/^\/teams/, 'Teams are not told of by this API here.'],
 ];

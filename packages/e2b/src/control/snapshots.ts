@@ -1,15 +1,12 @@
 /** Snapshots as templates that outlive their sandbox, and the templates that are there. */
 import { randomBytes } from 'node:crypto';
 import { schemas } from '@space/contract';
-import { AppError, DEFAULT_SIZE } from '@space/core';
 import { parsePart } from '@space/http/parts';
 import { z } from 'zod';
-import { E2bError, isCode, refused } from '../errors.ts';
 import { fromE2bId } from '../sandbox-ids.ts';
 import { type E2bAnswer, type E2bCall, onSandbox } from './call.ts';
 import { allSnapshots, pageOf } from './listing.ts';
 import { parseName, referenceIn, unnamed, viewSnapshot } from './snapshot-ids.ts';
-import { ENVD_VERSION } from './views.ts';
 
 const snapshotBody = z.strictObject({ name: z.string().min(1).max(200).optional() });
 
@@ -52,49 +49,4 @@ export async function listSnapshots({ platform, caller, query }: E2bCall): Promi
     body: page.items.map(({ snapshot }) => viewSnapshot(snapshot, caller.projectId)),
     headers: page.next === undefined ? {} : { 'x-next-token': page.next },
   };
-}
-
-/** Snapshots are templates for them; of what else is one, nothing can be deleted here. */
-export async function deleteTemplate({ platform, caller, params }: E2bCall): Promise<E2bAnswer> {
-  const given = params['id'] ?? '';
-  const reference = referenceIn(given, caller.projectId);
-  const unknown = new E2bError(404, `template '${given}' not found`);
-  if (reference === undefined) throw unknown;
-  const { templates } = await platform.useCases.listTemplates(caller, {});
-  if (templates.some((template) => template.name === reference)) {
-    throw refused(`Deleting the template "${reference}"`, 'Who runs the server makes and removes templates.');
-  }
-  try {
-    // By its name: one without is its sandbox's own, and none of theirs.
-    const snapshot = await platform.useCases.getSnapshot(caller, { id: reference });
-    if (snapshot.name === null) throw new AppError('not_found', 'It has no name.');
-    await platform.useCases.deleteSnapshot(caller, { id: snapshot.id });
-    return { status: 204 };
-  } catch (thrown) {
-    throw isCode(thrown, 'not_found') ? unknown : thrown;
-  }
-}
-
-export async function findAlias({ platform, caller, params }: E2bCall): Promise<E2bAnswer> {
-  const given = params['alias'] ?? '';
-  const { templates } = await platform.useCases.listTemplates(caller, {});
-  if (templates.some(({ name }) => name === given)) return { status: 200, body: { templateID: given, public: true } };
-  throw new E2bError(404, `template '${given}' not found`);
-}
-
-export async function listTemplates({ platform, caller }: E2bCall): Promise<E2bAnswer> {
-  const { templates } = await platform.useCases.listTemplates(caller, {});
-  const { vcpus, memoryMib, diskMib } = DEFAULT_SIZE;
-  const body = templates.map(({ name }) => ({
-    templateID: name,
-    aliases: [name],
-    names: [name],
-    public: true,
-    cpuCount: vcpus,
-    memoryMB: memoryMib,
-    diskSizeMB: diskMib,
-    envdVersion: ENVD_VERSION,
-    buildStatus: 'ready',
-  }));
-  return { status: 200, body };
 }
