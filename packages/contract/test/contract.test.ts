@@ -34,6 +34,7 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   resumeSandbox: {},
   takeSnapshot: { name: 'a', note: 'b' },
   forkSandbox: { count: 2 },
+  tagTemplate: { build: 'default', tags: ['v1'] },
   updateSandbox: { idle: { pauseAfterMs: null }, network: { preset: 'none' } },
   setWebhook: { url: 'https://hooks.example/' },
   setNetwork: { preset: 'internet', allow: [], ask: [], deny: [], readOnly: [] },

@@ -52,12 +52,6 @@ export const ERRORS = {
     title: 'There is no such template',
     nextStep: 'GET /v1/templates lists the templates.',
   },
-  image_unsupported: {
-    status: 400,
-    retry: 'never',
-    title: 'Templates are not built from images of containers here',
-    nextStep: 'Build from a template, `base` for example, and install what the image has by its steps.',
-  },
   size_impossible: {
     status: 400,
     retry: 'never',
