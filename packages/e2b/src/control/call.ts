@@ -33,7 +33,7 @@ export interface Platform {
 }
 
 /** Links by which one archive is brought here without a key. */
-export interface Uploads {
+interface Uploads {
   ticketFor(caller: Caller, hash: string): Promise<string>;
   /** Null: it is not good. */
   redeem(ticket: string): Promise<{
