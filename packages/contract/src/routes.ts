@@ -13,8 +13,8 @@ import { bytes, json, ndjson, noBody, nothing, type Route, text } from './route.
 import { SCHEDULE_ROUTES } from './schedule-routes.ts';
 import * as schemas from './schemas/index.ts';
 import { SECRET_ROUTES } from './secret-routes.ts';
-import { VAULT_ROUTES } from './vault-routes.ts';
 import { TEMPLATE_ROUTES } from './template-routes.ts';
+import { VAULT_ROUTES } from './vault-routes.ts';
 import { WEBHOOK_ROUTES } from './webhook-routes.ts';
 
 /** What any route can answer, beside the protocol's own errors. */
