@@ -31,6 +31,8 @@ it('says who did what to what, and how it went, without anything of the content'
   const { records } = (await world.ask(key, 'GET', '/v1/audit')) as { records: AuditRecord[] };
   expect(records.map(({ call, outcome }) => `${call} ${outcome}`).toReversed()).toEqual([
     'createSandbox ok',
+    // The vault of the organisation was opened for it.
+    'unwrap/open ok',
     'pauseSandbox ok',
     'forkSandbox ok',
     'exec ok',
@@ -82,10 +84,10 @@ it('records a stream when it begins, and a pause of the platform as nobody’s',
     (await world.ask(secretKey, 'GET', '/v1/audit')).records.map(
       ({ call, outcome }: AuditRecord) => `${call} ${outcome}`,
     );
-  expect(await calls(key.secretKey)).toEqual(['exec ok', 'createSandbox ok']);
+  expect(await calls(key.secretKey)).toEqual(['exec ok', 'unwrap/open ok', 'createSandbox ok']);
   stop.abort();
   await world.control.pauseUnasked(id);
-  expect(await calls(key.secretKey)).toEqual(['exec ok', 'createSandbox ok']);
+  expect(await calls(key.secretKey)).toEqual(['exec ok', 'unwrap/open ok', 'createSandbox ok']);
   expect(await calls(world.operatorKey)).toEqual(['createOrganisation ok']);
   const [pause] = (await world.ask(key.secretKey, 'GET', '/v1/operations')).operations;
   expect(pause).toMatchObject({ kind: 'pause', state: 'succeeded', requestId: null });

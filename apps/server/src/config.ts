@@ -9,6 +9,7 @@ import { isAbsolute } from 'node:path';
 import { parseArgs } from 'node:util';
 import { isLoopback } from '@space/http/hosts';
 import type { ArchiveLocation, ArchiveLocations } from './archives.ts';
+import { type KmsConfig, parseKms } from './kms.ts';
 import { parseStores, type SecretStoresConfig } from './secret-stores.ts';
 
 export interface Listen {
@@ -42,6 +43,8 @@ export interface Config {
   readonly domain?: { readonly name: string; readonly port?: number };
   /** Places for archives, by the names that callers use. */
   readonly archives: ArchiveLocations;
+  /** Where organisations may keep the keys of their vaults, beside the key of the installation, and which of them each may use. */
+  readonly kms?: KmsConfig;
   readonly gateway: {
     /** DNS servers that it asks; undefined: as the machine does. */
     readonly dnsServers?: readonly string[];
@@ -91,6 +94,7 @@ export const USAGE = `Usage: space up [OPTION…]      (or: npm start -- [OPTION
   --dns IP[:PORT]        a DNS server for what leaves sandboxes (again for more)  as the machine is configured
   --upstream-ca FILE     authorities (PEM) that hosts may have certificates of, beside the machine's (again for more)
   --secret-stores FILE   stores that secrets may come from (JSON; see the guide)  SPACE_SECRET_STORES  the gateway alone
+  --kms FILE             KMSs that keep keys of vaults (JSON; see the guide)  SPACE_KMS  a key of the installation's own
   --upstream-proxy URL   an HTTP proxy that all leaves by; it resolves the names, so their addresses are not checked
                                                            SPACE_UPSTREAM_PROXY  none
   --hold-requests SECONDS  how long a program waits for a reviewer, before it is told to send it again (1 to 300)
@@ -141,6 +145,7 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     ...names,
     hosts: values.host ?? [],
     ...tracesFrom(values.otlp, env),
+    ...kmsFrom(values.kms ?? env['SPACE_KMS']),
     archives: Object.fromEntries((values.archive ?? archivesOf(env['SPACE_ARCHIVES'])).map(archiveFrom)),
     gateway: {
       ...gatewayFrom(values.dns, values['upstream-ca']),
@@ -194,6 +199,7 @@ function parse(argv: readonly string[]) {
         dns: { type: 'string', multiple: true },
         'upstream-ca': { type: 'string', multiple: true },
         'secret-stores': { type: 'string' },
+        kms: { type: 'string' },
         'upstream-proxy': { type: 'string' },
         'hold-requests': { type: 'string' },
         otlp: { type: 'string' },
@@ -367,6 +373,15 @@ function storesFrom(path: string | undefined): Pick<Config['gateway'], 'secretSt
     return { secretStores: parseStores(fileOf('--secret-stores', path)) };
   } catch (error) {
     throw new ConfigError(`--secret-stores: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function kmsFrom(path: string | undefined): Pick<Config, 'kms'> {
+  if (path === undefined) return {};
+  try {
+    return { kms: parseKms(fileOf('--kms', path)) };
+  } catch (error) {
+    throw new ConfigError(`--kms: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 

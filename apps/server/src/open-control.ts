@@ -7,12 +7,18 @@ import { createHttpServer, type createLogger, type ListenOptions, listen, replac
 import { chance, clock } from './clock.ts';
 import { Closers } from './closers.ts';
 import type { Config } from './config.ts';
+import { openKms } from './kms.ts';
 import { type PausedAll, pauseAll } from './pause-all.ts';
-import { databaseDirOf, databaseSocketDirOf } from './places.ts';
+import { databaseDirOf, databaseSocketDirOf, keysFolderOf } from './places.ts';
 import { type Tracing, VERSION } from './tracing.ts';
 
-export type ControlConfig = Pick<Config, 'dataDir' | 'runDir' | 'databaseUrl' | 'hosts' | 'domain' | 'previews'> & {
+export type ControlConfig = Pick<
+  Config,
+  'dataDir' | 'runDir' | 'databaseUrl' | 'hosts' | 'domain' | 'previews' | 'kms'
+> & {
   readonly tls?: Tls;
+  /** Whether vaults are encrypted, which the node has to be able to. */
+  readonly encrypted?: boolean;
 };
 
 export interface OpenControlOptions {
@@ -58,8 +64,10 @@ async function compose(options: OpenControlOptions, closers: Closers): Promise<O
   const { config, node, gateway, logger, report, tracing } = options;
   report('starting the database');
   const records = await openRecords(options, closers);
-  const control = closers.add(createControl({ node, records, clock, chance, logger, ...tracing }, gateway), (open) =>
-    open.close(),
+  const kms = config.encrypted === true ? { kms: await openKms(keysFolderOf(config), config.kms) } : {};
+  const control = closers.add(
+    createControl({ node, records, clock, chance, logger, ...kms, ...tracing }, gateway),
+    (open) => open.close(),
   );
   await options.nodeUp;
   report('reconciling');

@@ -14,6 +14,8 @@ type Folders = Pick<Config, 'dataDir' | 'runDir'>;
 export const lockFileOf = ({ dataDir }: Folders): string => join(dataDir, 'lock');
 const controlFolderOf = ({ dataDir }: Folders): string => join(dataDir, 'control');
 export const databaseDirOf = (folders: Folders): string => join(controlFolderOf(folders), 'postgres');
+/** Of the installation's own key; control's alone. */
+export const keysFolderOf = (folders: Folders): string => join(controlFolderOf(folders), 'keys');
 export const databaseSocketDirOf = ({ runDir }: Pick<Folders, 'runDir'>): string => join(runDir, 'db');
 export const nodeSocketOf = ({ runDir }: Folders): string => join(runDir, 'node', 'link');
 export const gatewaySocketOf = ({ runDir }: Folders): string => join(runDir, 'gateway', 'link');

@@ -1,0 +1,176 @@
+/** A revocation while sandboxes run, are forked, exported and woken: what stops, when, and that all is back afterwards. */
+import type { Caller } from '@space/contract';
+import { DEFAULT_ORGANISATION, type SandboxId } from '@space/core';
+import { FakeKms, fakeKmsDirectory } from '@space/testkit';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { createControl } from '../src/control.ts';
+import { vaultNameOf } from '../src/vault-keys.ts';
+import { eventually, NO_LEFTOVERS, World } from './test-world.ts';
+
+const OWN = vaultNameOf(DEFAULT_ORGANISATION);
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const REVOKED = expect.objectContaining({ code: 'vault_revoked' });
+
+class Keyed extends World {
+  readonly kms = new FakeKms();
+
+  constructor() {
+    super();
+    const { node, records, chance } = this;
+    const clock = { now: () => Date.now(), monotonicMs: () => performance.now() };
+    this.control = createControl(
+      { node, records, chance, clock, logger: silent, kms: fakeKmsDirectory(this.kms) },
+      this.gateway,
+    );
+  }
+
+  holder(): Caller {
+    const caller = this.caller();
+    return { ...caller, principal: { ...caller.principal, roles: ['key_holder'] } };
+  }
+
+  revoke() {
+    return this.control.revokeVault(this.holder(), { id: OWN });
+  }
+
+  reinstate() {
+    return this.control.reinstateVault(this.holder(), { id: OWN });
+  }
+
+  isOpen = () => this.node.fakeVaults.isOpen(OWN);
+
+  async untilClosed() {
+    await eventually(
+      async () => this.isOpen(),
+      (isOpen) => !isOpen,
+    );
+  }
+}
+
+let world: Keyed;
+let ids: SandboxId[];
+beforeEach(async () => {
+  world = new Keyed();
+  await world.control.start();
+  const made = await Promise.all(Array.from({ length: 10 }, () => world.create()));
+  ids = made.map(({ id }) => id as SandboxId);
+  await Promise.all(ids.map((id, index) => world.count(id, index + 1)));
+});
+afterEach(() => world.control.close());
+
+const [first = 0, second = 1] = [0, 1];
+const id = (index: number) => {
+  const found = ids[index];
+  if (found === undefined) throw new Error('there is no such sandbox');
+  return found;
+};
+
+it('stops everything at once, pauses what runs, closes the vault, and gives all back', async () => {
+  const { id: snapshot } = await world.snapshot(id(first), 'kept');
+  const held = world.node.faults.holdNext('pause');
+  await world.revoke();
+  // While the first are still being paused.
+  const attempts: readonly (() => Promise<unknown>)[] = [
+    () => world.create(),
+    () => world.control.createSandbox(world.caller(), { snapshot }),
+    () => world.fork(id(second)),
+    () => world.fork(id(first), 1, 'kept'),
+    () => world.rewind(id(first), 'kept'),
+    () => world.exec(id(second), 'read'),
+    () => world.snapshot(id(second)),
+    () => world.control.exportSandbox(world.caller(), { id: id(second), location: 'default', timeline: false }),
+    () => world.control.statFile(world.caller(), { id: id(second), path: 'a', followSymlinks: true } as never),
+  ];
+  for (const attempt of attempts) await expect(attempt()).rejects.toEqual(REVOKED);
+  held.letGo();
+  await world.untilClosed();
+  for (const attempt of attempts) await expect(attempt()).rejects.toEqual(REVOKED);
+  await expect(world.resume(id(second))).rejects.toEqual(REVOKED);
+  const statuses = await Promise.all(ids.map((one) => world.get(one)));
+  expect(new Set(statuses.map(({ status }) => status))).toEqual(new Set(['paused']));
+  // Nothing was asked of the KMS since.
+  const asked = world.kms.asked.unwrap;
+  await expect(world.resume(id(second))).rejects.toEqual(REVOKED);
+  expect(world.kms.asked.unwrap).toBe(asked);
+
+  await world.reinstate();
+  for (const [index, one] of ids.entries()) expect(await world.exec(one, 'read')).toBe(`${index + 1}`);
+  await world.rewind(id(first), 'kept');
+  expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+});
+
+it('ends what runs where the vault says so, and it goes on from its last point later', async () => {
+  await world.control.updateVault(world.holder(), { id: OWN, onRevoke: 'kill' });
+  await world.snapshot(id(first));
+  await world.count(id(first));
+  await world.revoke();
+  await world.untilClosed();
+  await eventually(
+    () => Promise.all(ids.map((one) => world.get(one))),
+    (all) => all.every(({ status }) => status === 'crashed'),
+  );
+  expect(world.node.faults.steps).not.toContain('pause');
+  await world.reinstate();
+  await world.resume(id(first));
+  expect(await world.exec(id(first), 'read')).toBe('1');
+});
+
+it('pauses what can be paused, and ends the others, which keep what they had', async () => {
+  world.node.faults.failNext('pause');
+  await world.revoke();
+  await world.untilClosed();
+  const statuses = await Promise.all(ids.map(async (one) => (await world.get(one)).status));
+  expect(statuses.filter((status) => status === 'paused').length).toBeGreaterThanOrEqual(9);
+  await world.reinstate();
+  await Promise.all(ids.map((one) => world.resume(one)));
+  expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+});
+
+it.each(['fork', 'create', 'export'] as const)('that comes during a %s leaves the vault closed', async (verb) => {
+  const step = verb === 'export' ? 'exportPoints' : 'start';
+  const held = world.node.faults.holdNext(step);
+  const work = (
+    verb === 'fork'
+      ? world.fork(id(first))
+      : verb === 'create'
+        ? world.create()
+        : world.control.exportSandbox(world.caller(), { id: id(first), location: 'default', timeline: false })
+  ).then(
+    () => 'done',
+    (thrown: unknown) => thrown,
+  );
+  await held.reached;
+  await world.revoke();
+  held.letGo();
+  await work;
+  await world.untilClosed();
+  expect(world.isOpen()).toBe(false);
+  await expect(world.create()).rejects.toEqual(REVOKED);
+  await world.reinstate();
+  expect(await world.exec(id(second), 'read')).toBe('2');
+  await eventually(
+    () => world.leftovers(),
+    (left) => left.inFlight.length === 0,
+  );
+});
+
+it('that comes while the vault is being opened wins', async () => {
+  await Promise.all(ids.map((one) => world.pause(one)));
+  await world.node.closeVault({ vault: OWN, endLives: false });
+  const held = world.node.faults.holdNext('openVault');
+  const resuming = world.resume(id(first)).catch((thrown: unknown) => thrown);
+  await held.reached;
+  await world.revoke();
+  held.letGo();
+  expect(await resuming).toEqual(REVOKED);
+  await world.untilClosed();
+  expect(await world.get(id(first))).toMatchObject({ status: 'paused' });
+});
+
+it('a KMS that is away stops nothing that runs, and what needs it is told to ask again', async () => {
+  world.kms.mood = 'down';
+  expect(await world.exec(id(first), 'read')).toBe('1');
+  await world.fork(id(second));
+  await world.create();
+  expect(world.isOpen()).toBe(true);
+});
