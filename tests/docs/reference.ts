@@ -7,6 +7,7 @@ import { Readable, Writable } from 'node:stream';
 import { promisify } from 'node:util';
 import { PROBLEM_CODES, PROBLEMS, problemCodesOf, ROUTE_NAMES, ROUTES, type Route } from '@space/contract';
 import { runCli } from '../../apps/cli/src/run-cli.ts';
+import { e2bCompatibility } from './e2b-compatibility.ts';
 
 export const ROOT = join(import.meta.dirname, '../..');
 const run = promisify(execFile);
@@ -16,6 +17,7 @@ export const REFERENCE: Readonly<Record<string, () => Promise<string>>> = {
   'api.md': async () => apiReference(),
   'sdk.md': () => sdkReference(),
   'cli.md': () => cliReference(),
+  'e2b.md': async () => [generated('What of E2B’s SDKs works', 'the tests'), e2bCompatibility()].join('\n'),
 };
 
 const generated = (title: string, from: string) => `# ${title}\n\nGenerated from ${from} by \`npm run docs\`.\n`;

@@ -11,6 +11,8 @@ import { beforeAll, expect, it } from 'vitest';
 
 const execute = promisify(execFile);
 
+const ROUNDS = process.env['SPACE_FULL'] === '1' ? 20 : 3;
+
 const failureOf = (promise: Promise<unknown>): Promise<newest.CommandExitError> =>
   promise.then(
     () => expect.unreachable('it did not fail'),
@@ -150,18 +152,37 @@ export function e2bCases(given: () => newest.ConnectionOpts): void {
   });
 
   it('uses git', async () => {
-    await sandbox.git.init('/home/user/repo');
-    await sandbox.git.configureUser('A', 'a@example.org', { path: '/home/user/repo' });
-    await sandbox.files.write('repo/file', 'x');
-    await sandbox.git.add('/home/user/repo');
-    await sandbox.git.commit('/home/user/repo', 'one');
-    expect(await sandbox.git.status('/home/user/repo')).toMatchObject({ isClean: true });
+    const { git, files } = sandbox;
+    const [repo, remote] = ['/home/user/repo', '/home/user/remote.git'];
+    await git.init(remote, { bare: true });
+    await git.init(repo, { initialBranch: 'main' });
+    await git.configureUser('A', 'a@example.org', { scope: 'local', path: repo });
+    await git.setConfig('pull.rebase', 'true', { scope: 'local', path: repo });
+    expect(await git.getConfig('pull.rebase', { scope: 'local', path: repo })).toBe('true');
+    await files.write('repo/file', 'one');
+    await git.add(repo);
+    await git.commit(repo, 'one');
+    await git.remoteAdd(repo, 'origin', remote);
+    expect(await git.remoteGet(repo, 'origin')).toBe(remote);
+    await git.push(repo, { remote: 'origin', branch: 'main' });
+    await git.createBranch(repo, 'side');
+    expect(await git.branches(repo)).toMatchObject({ currentBranch: 'side' });
+    await git.checkoutBranch(repo, 'main');
+    await git.deleteBranch(repo, 'side');
+    await files.write('repo/file', 'changed');
+    expect(await git.status(repo)).toMatchObject({ isClean: false });
+    await git.restore(repo, { paths: ['file'] });
+    await git.reset(repo, { mode: 'hard', target: 'HEAD' });
+    await git.clone(remote, { path: '/home/user/clone', branch: 'main' });
+    await git.pull('/home/user/clone');
+    expect(await files.read('clone/file')).toBe('one');
+    expect(await git.status(repo)).toMatchObject({ isClean: true });
   });
 
   it('keeps a process, with its pid, over pauses', async () => {
     const command = await sandbox.commands.run('while sleep 0.1; do date +%s >> ticks; done', { background: true });
     await command.disconnect();
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < ROUNDS; round++) {
       expect(await sandbox.pause()).toBe(true);
       sandbox = await newest.Sandbox.connect(sandbox.sandboxId, options);
       expect((await sandbox.commands.list()).map(({ pid }) => pid)).toContain(command.pid);

@@ -119,6 +119,22 @@ describe.each(SDKS)('the SDK %s', (_version, { Sandbox, SandboxNotFoundError, Au
     expect(Array.isArray(await sandbox.getMetrics())).toBe(true);
     await sandbox.kill();
   });
+
+  it('changes what a sandbox may reach, and knows its older names for calls', async () => {
+    const sandbox = await Sandbox.create({ ...world.options, timeoutMs: 60_000 });
+    await sandbox.updateNetwork({ denyOut: ['0.0.0.0/0'], allowOut: ['api.example'] });
+    const { network } = await Sandbox.getFullInfo(sandbox.sandboxId, world.options);
+    expect(network).toMatchObject({ denyOut: ['0.0.0.0/0'], allowOut: ['api.example'] });
+    expect(await sandbox.betaPause()).toBe(true);
+    expect((await sandbox.getInfo()).state).toBe('paused');
+    await sandbox.kill();
+  });
+
+  it('knows the templates that are there', async () => {
+    const { Template } = sdk;
+    expect(await Template.exists('base', world.options)).toBe(true);
+    expect(await Template.aliasExists('none', world.options)).toBe(false);
+  });
 });
 
 describe('forks by the SDK 2.51.0', () => {

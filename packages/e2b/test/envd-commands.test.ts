@@ -109,6 +109,29 @@ describe.each([
     expect(await sandbox.pty.kill(terminal.pid)).toBe(true);
   });
 
+  it('are spoken to, and ended, by what stands for them', async () => {
+    const command = await sandbox.commands.run('cat', { background: true, stdin: true });
+    await command.sendStdin('typed\n');
+    await command.closeStdin();
+    expect(await command.wait()).toMatchObject({ exitCode: 0, stdout: 'typed\n' });
+    const handle = await sandbox.commands.run('sleep 100', { background: true });
+    expect(await handle.kill()).toBe(true);
+    await expect(handle.wait()).rejects.toThrow('signal: killed');
+  });
+
+  it('on terminals are connected to again', async () => {
+    const terminal = await sandbox.pty.create({ cols: 80, rows: 24, onData: () => undefined });
+    let shown = '';
+    const onData = (data: Uint8Array) => {
+      shown += Buffer.from(data).toString();
+    };
+    const connected = await sandbox.pty.connect(terminal.pid, { onData });
+    await sandbox.pty.sendInput(terminal.pid, new TextEncoder().encode('again\n'));
+    await expect.poll(() => shown).toContain('again\n');
+    expect(connected.pid).toBe(terminal.pid);
+    expect(await sandbox.pty.kill(terminal.pid)).toBe(true);
+  });
+
   it('of a sandbox that is killed end with the time-out error of the SDK', async () => {
     const mine = await createEnvdWorld();
     try {

@@ -45,6 +45,8 @@ describe.each([
     ]);
     expect(written.map(({ path }) => path)).toEqual(['/home/user/many/1', '/srv/many/2']);
     expect(await sandbox.files.read('/srv/many/2')).toBe('two');
+    await sandbox.files.writeFiles([{ path: 'many/3', data: 'three' }]);
+    expect(await sandbox.files.read('many/3')).toBe('three');
   });
 
   it('are told of: kind, size, mode, owner, time, where a link leads', async () => {

@@ -1,5 +1,6 @@
 /** What the SDKs' own calls do not show: defaults, refusals, the form of errors, and lists, byte for byte. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { REFUSED_CALLS, REFUSED_FIELDS } from './refusals.ts';
 import { SDKS, World } from './world.ts';
 
 let world: World;
@@ -30,26 +31,16 @@ describe('a create', () => {
     expect(shown).toMatchObject({ allowInternetAccess: true, state: 'running', network: { allowPublicTraffic: true } });
   });
 
-  it.each([
+  it.each<readonly [field: object, message: string]>([
     [{ timeout: 0 }, 'Timeout must be greater than 0'],
     [{ timeout: 10_000_000 }, 'Timeout cannot be greater than 576 hours'],
     [{ timeout: '5' }, 'body field timeout'],
-    [{ secure: false }, 'secure: false is not supported'],
-    [{ mcp: {} }, 'mcp is not supported'],
-    [{ iam: { tokens: {} } }, 'iam is not supported'],
-    [{ volumeMounts: [{ name: 'a', path: '/a' }] }, 'volumeMounts is not supported'],
     [{ autoPauseMemory: false }, 'autoPauseMemory: false needs autoPause'],
-    [{ autoPause: true, autoPauseMemory: false }, 'autoPauseMemory: false is not supported'],
-    [{ network: { maskRequestHost: 'a' } }, 'network.maskRequestHost is not supported'],
-    [{ network: { httpsPorts: [443] } }, 'network.httpsPorts is not supported'],
-    [{ network: { rules: { 'a.example': [] } } }, 'network.rules is not supported'],
-    [{ network: { egressProxy: { address: 'a:1' } } }, 'network.egressProxy is not supported'],
     [{ network: { allowOut: ['a.example'] } }, 'you must include'],
-    [{ network: { denyOut: ['10.0.0.0/8'] } }, 'Denying the network 10.0.0.0/8 is not supported'],
     [{ network: { denyOut: ['a.example'] } }, 'invalid denied CIDR a.example'],
-    [{ network: { allowOut: ['8.8.8.8'], denyOut: ['8.8.8.8/32'] } }, 'Both allowing and denying 8.8.8.8'],
     [{ envVars: { 'not a name': '1' } }, 'env'],
     [{ what: 1 }, 'what'],
+    ...REFUSED_FIELDS,
   ])('with %j is refused, and says so in the body', async (field, message) => {
     const { status, body } = await world.call('POST', '/v2/sandboxes', { templateID: 'base', ...field });
     expect({ status, body }).toMatchObject({
@@ -158,13 +149,7 @@ describe('a call', () => {
   });
 
   it('of what is not here is refused by name', async () => {
-    for (const [method, path] of [
-      ['POST', '/volumes'],
-      ['GET', '/secrets'],
-      ['POST', '/v3/templates'],
-      ['GET', '/templates/x/builds/y/status'],
-      ['GET', '/v2/sandboxes/x/logs'],
-    ] as const) {
+    for (const { method, path } of REFUSED_CALLS) {
       expect(await world.call(method, path)).toMatchObject({ status: 501, body: { code: 501 } });
     }
     expect(await world.call('GET', '/v2/nothing')).toMatchObject({ status: 404, body: { code: 404 } });
