@@ -132,5 +132,5 @@ export async function runMoves(seed: number, { traced = false } = {}): Promise<S
     );
   const { trace } = a.steps;
   const digest = a.steps.digest ^ b.steps.digest;
-  return { seed, digest, steps: a.time.count, faults: fate.struck, violation, trace: trace ?? [] };
+  return { seed, digest, steps: a.time.count, faults: fate.struck, closed: 0, violation, trace: trace ?? [] };
 }

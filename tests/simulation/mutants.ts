@@ -55,6 +55,24 @@ export const MUTANTS: readonly Mutant[] = [
     becomes: '  } finally {',
   },
   {
+    name: 'what lies in a vault that is closed is said to be gone',
+    file: 'packages/node/src/vaults.ts',
+    line: "  return new AppError('vault_closed', {",
+    becomes: "  return new AppError('not_found', {",
+  },
+  {
+    name: 'a vault is closed without waiting for what is under way',
+    file: 'packages/node/src/vaults.ts',
+    line: '    const isQuiet = await drained(held);',
+    becomes: '    const isQuiet = true;',
+  },
+  {
+    name: 'what is being closed is taken for closed when an operation ends',
+    file: 'packages/control/src/vaults.ts',
+    line: '      const isNews = this.#open?.has(name) === true || this.#opening.has(name);',
+    becomes: '      const isNews = false;',
+  },
+  {
     name: 'orphans are left in flight',
     file: 'packages/control/src/reconcile.ts',
     line: 'if (operation === null || operationId === null || this.#owns(operationId)) return false;',

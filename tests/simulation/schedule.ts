@@ -4,6 +4,7 @@
  */
 import { checkAll, Violation } from './checks.ts';
 import { Client, History, type Known } from './client.ts';
+import { Closer } from './closer.ts';
 import { Random } from './random.ts';
 import { FAULTS, type Fate, type Fault, type StepKind } from './steps.ts';
 import { World } from './world.ts';
@@ -16,6 +17,8 @@ export interface ScheduleReport {
   readonly digest: number;
   readonly steps: number;
   readonly faults: number;
+  /** How often the vault was closed meanwhile. */
+  readonly closed: number;
   readonly violation: Error | null;
   readonly trace: readonly string[];
 }
@@ -141,6 +144,7 @@ export async function runSchedule(seed: number, { traced = false } = {}): Promis
     memoryMib: random.happens(0.3) ? 200 : 100_000,
     poolMib: random.happens(0.5) ? 100 : 0,
   });
+  const closer = new Closer(world, seed);
   const clients = 1 + random.below(3);
   const actions = 4 + random.below(7);
   const violation = await world.time
@@ -151,8 +155,11 @@ export async function runSchedule(seed: number, { traced = false } = {}): Promis
         const client = new Client(history, String.fromCharCode(97 + index));
         return new Player(history, client, random).play(actions);
       });
+      const working = closer.work();
       await Promise.all(players);
       fate.left = 0;
+      await closer.stop();
+      await working;
       await checkAll(history, new Client(history, 'z'));
     }, LIMIT_MS)
     .then(
@@ -160,5 +167,13 @@ export async function runSchedule(seed: number, { traced = false } = {}): Promis
       (thrown: unknown) => (thrown instanceof Error ? thrown : new Violation(String(thrown))),
     );
   const { digest, trace } = world.steps;
-  return { seed, digest, steps: world.time.count, faults: fate.struck, violation, trace: trace ?? [] };
+  return {
+    seed,
+    digest,
+    steps: world.time.count,
+    faults: fate.struck,
+    closed: closer.closed,
+    violation,
+    trace: trace ?? [],
+  };
 }

@@ -189,6 +189,20 @@ export class World {
     vm.die();
   }
 
+  /** The host goes off: no process and no VM is left, and nothing is mounted. It comes up at once. */
+  powerOff(): void {
+    this.steps.note('the host goes off');
+    const owners = new Map(this.heldInVault().map(({ sandboxId, life }) => [life, sandboxId]));
+    for (const vm of [...this.alive.values()]) {
+      const owner = owners.get(vm.spec.lifeId);
+      if (owner !== undefined) this.onVmmDeath(owner);
+      vm.die();
+    }
+    this.kill('node');
+    this.kill('control');
+    this.#containers?.powerOff();
+  }
+
   /** What lies in the vault and runs on the machine, as somebody sees it who looks there. */
   leftovers() {
     const names = (part: string) => this.storage.list(`${FOLDER}/${part}`);

@@ -2,7 +2,7 @@
  * How an operation ends when nobody can say what it did: its effect failed, or its process died. The node is asked what is
  * real, and each thing that the operation had planned either took effect, and is recorded so, or did not, and is removed.
  */
-import { AppError, hasVm, type InspectedSandbox, type NodePort, type SnapshotId } from '@space/core';
+import { AppError, asAppError, hasVm, type InspectedSandbox, type NodePort, type SnapshotId } from '@space/core';
 import { recordsOfArrival } from './arrivals.ts';
 import type { ControlPorts } from './ports.ts';
 import type { OperationInput, RecordedSandbox, RecordedSnapshot, SandboxChanges, StartTimings } from './records.ts';
@@ -46,14 +46,20 @@ export async function inspectReal(node: NodePort, sandbox: RecordedSandbox): Pro
 }
 
 /**
- * What is real once an operation has ended here. Where its vault is closed, so that the order was refused, what is recorded of it stands:
- * nothing runs in such a vault.
+ * What is real once an operation has ended here. Where its vault is closed and cannot be opened, or its order was refused for that, what
+ * is recorded of it stands: nothing runs in such a vault.
  */
-export async function inspectEnded(node: NodePort, sandbox: RecordedSandbox): Promise<InspectedSandbox> {
+export async function inspectEnded(
+  node: NodePort,
+  sandbox: RecordedSandbox,
+  failure: AppError | null,
+): Promise<InspectedSandbox> {
   try {
     return await inspectReal(node, sandbox);
   } catch (thrown) {
-    if (!isShut(thrown)) throw thrown;
+    // One that is only being closed may be open again in a moment, with all that runs in it.
+    const cannotOpen = isShut(thrown) && asAppError(thrown).code !== 'vault_closed';
+    if (!cannotOpen && !(isShut(thrown) && isShut(failure))) throw thrown;
     const { settled, head, generation } = sandbox;
     const real = settled === 'deleted' ? 'absent' : hasVm(settled) ? 'crashed' : settled;
     return { ...absentSandbox(sandbox), real, head, generation };

@@ -324,7 +324,8 @@ export class Driver {
     const { records, node, clock } = this.#ports;
     const { operation, operationId } = begun;
     // What was asked to go away is not looked for.
-    const inspected = operation === 'delete' && done !== null ? absentSandbox(begun) : await inspectEnded(node, begun);
+    const inspected =
+      operation === 'delete' && done !== null ? absentSandbox(begun) : await inspectEnded(node, begun, failure);
     const conclusion: Conclusion = done ?? (await concludeUnknown(this.#ports, begun, plan.input, inspected));
     const latest = (await retryUnavailable(() => records.findSandbox(begun.id))) ?? begun;
     const after = react(latest, { kind: 'ended', operation, ok: failure === null, real: inspected.real });

@@ -13,6 +13,7 @@
  */
 import {
   AppError,
+  asAppError,
   DEFAULT_VAULT,
   type KeyBytes,
   type NodePort,
@@ -115,6 +116,7 @@ export class Vaults {
       arrive: (order, signal) => usable(order.vault, () => node.arrive(order, signal)),
       ensureReady: (vault, template, size) => usable(vault, () => node.ensureReady(vault, template, size)),
       exportPoints: (order, signal) => this.#stream(order.vault, () => node.exportPoints(order, signal)),
+      inspect: (vault, sandboxId) => this.#again(vault, () => node.inspect(vault, sandboxId)),
       // It opens nothing, and what is being removed keeps the vault open.
       deletePoint: (vault, snapshotId) => this.#using(vault, () => node.deletePoint(vault, snapshotId)),
     };
@@ -177,7 +179,7 @@ export class Vaults {
       await this.#unlock(name, wasOpen);
     } catch (thrown) {
       // It was opened before this process was there. That nobody can be asked now is no reason to stop what goes on in it.
-      if (!wasOpen || !isCode(thrown, 'kms_unavailable')) throw thrown;
+      if (!wasOpen || !isCode(thrown, 'kms_unavailable')) throw asShut(name, thrown);
       this.#ports.logger.warn({ vault: name, err: thrown }, 'an open vault is used while its KMS does not answer');
       this.#askAgainMs.set(name, this.#ports.clock.monotonicMs() + ASK_AGAIN_MS);
       return;
@@ -223,6 +225,19 @@ export class Vaults {
         return await call();
       }
     });
+  }
+
+  /** Opens nothing; but one that was thought to be open is, since somebody may have begun to close it, and not have done so. */
+  async #again<T>(name: VaultName, call: () => Promise<T>): Promise<T> {
+    try {
+      return await call();
+    } catch (thrown) {
+      const isNews = this.#open?.has(name) === true || this.#opening.has(name);
+      if (!isNews || !isCode(thrown, 'vault_closed')) throw thrown;
+      this.#isShut(name);
+      await this.ensureOpen(name);
+      return await call();
+    }
   }
 
   /** As `#within`; one that was refused before its first item is opened again. */
@@ -295,6 +310,13 @@ const SHUT: ReadonlySet<string> = new Set([
   'kms_unavailable',
   'kms_refused',
 ]);
+
+/** Whatever went wrong, it is closed, and can be tried again; but what says that the node or the records do not answer says just that. */
+function asShut(name: VaultName, thrown: unknown): AppError {
+  const cause = asAppError(thrown);
+  if (cause.code !== 'internal') return cause;
+  return new AppError('vault_closed', `The vault ${name} could not be opened: ${cause.message}`, { cause });
+}
 
 function isCode(thrown: unknown, code: AppError['code']): boolean {
   return thrown instanceof AppError && thrown.code === code;
