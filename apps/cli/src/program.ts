@@ -10,12 +10,13 @@ import { cp } from './verbs/cp.ts';
 import { keys } from './verbs/keys.ts';
 import { logs } from './verbs/logs.ts';
 import { egress, network } from './verbs/network.ts';
-import { capabilities, templates } from './verbs/platform.ts';
+import { capabilities } from './verbs/platform.ts';
 import * as points from './verbs/points.ts';
 import { ports } from './verbs/ports.ts';
 import * as sandboxes from './verbs/sandboxes.ts';
 import { schedules } from './verbs/schedules.ts';
 import { bindings, secrets } from './verbs/secrets.ts';
+import { templates } from './verbs/templates.ts';
 import { top } from './verbs/top.ts';
 
 /** Verbs on this machine, which the script `space` carries out. */

@@ -146,6 +146,18 @@ export {
   setSecretBinding,
 } from './secrets.ts';
 export {
+  type BuildTemplateOptions,
+  type BuiltTemplate,
+  buildTemplate,
+  deleteTemplate,
+  listBuiltTemplates,
+  type TemplateBuild,
+  TemplateBuildError,
+  type TemplateLogEntry,
+  type TemplateRecipe,
+  uploadTemplateFiles,
+} from './templates.ts';
+export {
   type AuditExportLine,
   type AuditExportOptions,
   type AuditRecord,

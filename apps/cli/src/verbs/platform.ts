@@ -1,21 +1,8 @@
-/** templates and capabilities. */
-import { getCapabilities, listTemplates, type Template } from '@space/sdk';
+/** capabilities. */
+import { getCapabilities } from '@space/sdk';
 import { type Cli, verb } from '../cli.ts';
 import { inert } from '../inert.ts';
 import { bytesText } from '../output.ts';
-
-export function templates(cli: Cli) {
-  return verb('templates', 'list what sandboxes can be created from').action(
-    cli.run(async ({ out, connection }) => {
-      const all = await listTemplates(connection);
-      out.table(
-        all,
-        ['NAME', 'READY SNAPSHOTS'],
-        all.map((template) => [template.name, readyText(template)]),
-      );
-    }),
-  );
-}
 
 export function capabilities(cli: Cli) {
   return verb('capabilities', 'what the server can do here, how fast, and what space is left').action(
@@ -39,12 +26,4 @@ export function capabilities(cli: Cli) {
       );
     }),
   );
-}
-
-function readyText({ ready }: Template): string {
-  const texts = ready.map(({ size, state, step, progress }) => {
-    const text = `${size.vcpus} CPU, ${size.memoryMib} MiB`;
-    return state === 'ready' ? text : `${text} (${step}, ${Math.round(progress * 100)} %)`;
-  });
-  return texts.join('; ') || 'none yet: the first create makes one';
 }
