@@ -83,13 +83,14 @@ export function createNode(options: NodeOptions): Node {
       await ledger.load(vault);
       const known = new Set([...lives.values()].map(({ lifeId }) => lifeId));
       admitAll(await recoverVault(machinery, ledger, { vault, wasMounted, known }));
-      await ready.load(vault);
+      ready.beginLoad(vault);
     },
     livesIn: (vault) => livesOf(vault).length,
     async endLives(vault) {
       await Promise.allSettled(livesOf(vault).map((life) => endLife(machinery, life, 'its vault is closed')));
     },
     async leaving(vault) {
+      await ready.leave(vault.name);
       await pool.forget(vault);
       await spaceWatch.forget(vault);
     },

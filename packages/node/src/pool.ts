@@ -112,6 +112,7 @@ export class Pool {
 
   /** There is something that members can be started from. */
   know(ready: ReadySnapshot): void {
+    if (this.#kinds.has(ready.snapshotId)) return;
     const knownAtMs = this.#clock.monotonicMs();
     this.#kinds.set(ready.snapshotId, { ...ready, knownAtMs, askedAtMs: [], failures: 0, failedAtMs: 0 });
     this.#waken();

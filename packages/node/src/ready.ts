@@ -40,6 +40,8 @@ const WARM_UP = ['true', 'ls / >/dev/null', 'python3 -c "print(1)" >/dev/null'];
 
 const FREEZE_TIMEOUT_MS = 20_000;
 
+const NEVER = new AbortController().signal;
+
 type ReadyKey = string;
 type BuildStatus = TemplateStatus['ready'][number];
 
@@ -48,6 +50,7 @@ export class ReadySnapshots {
   readonly #templates: ReadonlyMap<string, TemplateSource>;
   readonly #ready = new Map<ReadyKey, { readonly vault: VaultName; readonly snapshotId: SnapshotId }>();
   readonly #builds = new Map<ReadyKey, Promise<SnapshotId>>();
+  readonly #loads = new Map<VaultName, { readonly ended: Promise<void>; readonly stop: AbortController }>();
   readonly #status = new Map<string, Map<ReadyKey, BuildStatus>>();
   readonly #onReady: (ready: ReadySnapshot) => void;
   readonly #vmmBuilds = new Set<string>();
@@ -65,13 +68,32 @@ export class ReadySnapshots {
    * templates, and the images of such templates: nothing that started from them depends on them. What cannot be removed now
    * is met again at the next start.
    */
-  async load(vault: Vault): Promise<void> {
-    await this.#loadPoints(vault);
+  async load(vault: Vault, signal = NEVER): Promise<void> {
+    await this.#loadPoints(vault, signal);
     const digests = new Set([...this.#templates.values()].map(({ digest }) => digest));
     for (const digest of await vault.images()) {
-      if (digests.has(digest)) continue;
+      if (digests.has(digest) || signal.aborted) continue;
       await vault.deleteImage(digest).catch((thrown: unknown) => this.#stays(`the image ${digest}`, vault, thrown));
     }
+  }
+
+  /** The same, beside what the vault was opened for: there may be thousands of points. Who asks for a ready snapshot waits for it. */
+  beginLoad(vault: Vault): void {
+    const stop = new AbortController();
+    const ended = this.load(vault, stop.signal).catch((thrown: unknown) => {
+      this.#machinery.onWarning?.(
+        `The ready snapshots in the vault ${vault.name} were not looked for: ${asAppError(thrown).message}`,
+      );
+    });
+    this.#loads.set(vault.name, { ended, stop });
+  }
+
+  /** The vault is about to be closed. */
+  async leave(name: VaultName): Promise<void> {
+    const load = this.#loads.get(name);
+    this.#loads.delete(name);
+    load?.stop.abort();
+    await load?.ended;
   }
 
   /** The builds of the VMM that points of what was loaded need; null: one could not be read, and may need any. */
@@ -79,8 +101,9 @@ export class ReadySnapshots {
     return this.#isUnsure ? null : this.#vmmBuilds;
   }
 
-  async #loadPoints(vault: Vault): Promise<void> {
+  async #loadPoints(vault: Vault, signal: AbortSignal): Promise<void> {
     for (const snapshotId of await vault.points()) {
+      if (signal.aborted) return;
       const manifest = await vault.readManifest(snapshotId).catch((thrown: unknown) => {
         // What is bad can never be restored.
         if (asAppError(thrown).code !== 'snapshot_bad') this.#isUnsure = true;
@@ -126,7 +149,12 @@ export class ReadySnapshots {
   }
 
   /** Of an open vault, which is held so until this ends. A build is given up when its signal aborts. */
-  ensure({ vault, signal }: Pick<VaultUse, 'vault' | 'signal'>, templateName: string, size: Size): Promise<SnapshotId> {
+  async ensure(
+    { vault, signal }: Pick<VaultUse, 'vault' | 'signal'>,
+    templateName: string,
+    size: Size,
+  ): Promise<SnapshotId> {
+    await this.#loads.get(vault.name)?.ended;
     const template = this.#templates.get(templateName);
     if (template === undefined) {
       const known = [...this.#templates.keys()].join(', ');
@@ -134,7 +162,7 @@ export class ReadySnapshots {
     }
     const key = this.#key(vault, template, size);
     const ready = this.#ready.get(key);
-    if (ready !== undefined) return Promise.resolve(ready.snapshotId);
+    if (ready !== undefined) return ready.snapshotId;
     let build = this.#builds.get(key);
     if (build === undefined) {
       build = this.#build(vault, template, size, { key, signal }).finally(() => this.#builds.delete(key));
