@@ -4,7 +4,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, type LifeId, type Size } from '@space/core';
+import { AppError, type LifeId, type Size, type SnapshotId, type VaultFile } from '@space/core';
 import { z } from 'zod';
 import { type Connection, ConnectionLost, connectWithin } from './connection.ts';
 
@@ -28,6 +28,15 @@ export interface HelperLimits {
   readonly missing: readonly { readonly limit: string; readonly reason: string; readonly remedy: string }[];
 }
 
+/** Pages of a file of a life, by their numbers, and the point in which they may be the same. */
+export interface PagesOfLife {
+  readonly lifeId: LifeId;
+  readonly snapshotId: SnapshotId;
+  readonly file: VaultFile;
+  /** At most 32. */
+  readonly pages: readonly number[];
+}
+
 interface LifeOfVmm {
   readonly lifeId: LifeId;
   /** The vault, or other place, in which its files lie. */
@@ -41,6 +50,11 @@ export interface RootHelper {
   openVault(name: string): Promise<{ readonly uuid: string; readonly mounted: boolean }>;
   /** Throws `unavailable`, with all as it was, while files are in use. */
   closeVault(name: string): Promise<void>;
+  /**
+   * Pages of a running life that are as they are in a point are noted anew, so that the node of the file system that tells where they lie is the life's
+   * own. No byte changes. Returns how many they were.
+   */
+  partLife(vault: string, pages: PagesOfLife): Promise<number>;
   /** Makes the run folder and starts a VMM for it. `complaints`: a socket that becomes its standard error. */
   startVmm(run: string, kind: VmmKind, complaints: number): Promise<StartedVmm>;
   /**
@@ -60,6 +74,7 @@ const LIMITS_MS = {
   hello: 5_000,
   openVault: 120_000,
   closeVault: 60_000,
+  partLife: 15_000,
   startVmm: 20_000,
   equipVmm: 15_000,
   endVmm: 15_000,
@@ -80,6 +95,7 @@ const limitsSchema = z.object({
   missing: z.array(z.strictObject({ limit: z.string(), reason: z.string(), remedy: z.string() })),
 });
 const vaultSchema = z.strictObject({ uuid: z.string(), mounted: z.boolean() });
+const partedSchema = z.strictObject({ equal: z.int().min(0) });
 const vmmSchema = z.strictObject({ pid: z.int().min(2), startTime: z.string().regex(/^\d+$/) });
 const passedSchema = z.strictObject({ disk: z.int().min(0), memory: z.int().min(0) });
 
@@ -124,6 +140,11 @@ class Helper implements RootHelper {
 
   async closeVault(name: string) {
     nothing.parse(await this.#client.ask('closeVault', [name]));
+  }
+
+  async partLife(vault: string, { lifeId, snapshotId, file, pages }: PagesOfLife) {
+    const words = [vault, lifeId, snapshotId, file, ...pages.map(String)];
+    return partedSchema.parse(await this.#client.ask('partLife', words, undefined, 1)).equal;
   }
 
   async startVmm(run: string, { build, mode, accelerator }: VmmKind, complaints: number) {

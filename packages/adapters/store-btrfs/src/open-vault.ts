@@ -11,7 +11,7 @@ import { closeSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, type Vault, type VaultName } from '@space/core';
-import type { RootHelper } from '@space/root-helper';
+import type { PagesOfLife, RootHelper } from '@space/root-helper';
 import { removeStaged } from './cleanup.ts';
 import { errnoOf } from './failures.ts';
 import { tryLock } from './kernel.ts';
@@ -24,7 +24,7 @@ export interface VaultOptions {
   /** This vault's own folder on the host, as the helper knows it: lock, mount point and, for a loop, the backing file. */
   readonly folder: string;
   readonly backing: 'loop' | 'device';
-  readonly helper: Pick<RootHelper, 'openVault' | 'closeVault'>;
+  readonly helper: Pick<RootHelper, 'openVault' | 'closeVault' | 'partLife'>;
 }
 
 /** Throws `unavailable` when the vault is in use, is not ours, or cannot be mounted. */
@@ -60,6 +60,7 @@ async function mountVault(options: VaultOptions, lock: number, step?: StepHook):
     layout,
     uuid,
     hostFolder: backing === 'loop' ? folder : null,
+    part: (pages: PagesOfLife) => helper.partLife(name, pages),
     unmount: async () => {
       await helper.closeVault(name);
       closeSync(lock);

@@ -23,11 +23,14 @@ import {
   type SandboxId,
   type SandboxRecord,
   type SnapshotId,
+  spaceMarks,
   type Vault,
+  type VaultFile,
   type VaultName,
   type VaultSandboxes,
   type VaultSpace,
 } from '@space/core';
+import type { PagesOfLife } from '@space/root-helper';
 import { measureSpace } from './allocation.ts';
 import { layBallast, withBallast } from './ballast.ts';
 import { setReadOnly, snapshotSubvolume } from './btrfs.ts';
@@ -43,6 +46,7 @@ import { DISK, type Folder, isStaged, type Layout, MEMORY } from './layout.ts';
 import { makeLife, memoryBytesOf } from './life-files.ts';
 import { OpenGate } from './open-gate.ts';
 import { ownBytes } from './own-bytes.ts';
+import { OwnNodes } from './own-nodes.ts';
 import { openContent, receiveContent } from './point-content.ts';
 import { checkPointFiles, layPointFiles, readManifestFile, readPointFiles, writePointFiles } from './point-files.ts';
 import { ReadThrough } from './read-through.ts';
@@ -59,6 +63,8 @@ export interface MountedVault {
   readonly hostFolder: string | null;
   /** Unmounts and gives the lock back; throws and leaves all as it was while files are open. */
   readonly unmount: () => Promise<void>;
+  /** Has pages of a life that are as in a point noted anew. */
+  readonly part: (pages: PagesOfLife) => Promise<unknown>;
   readonly step?: StepHook;
 }
 
@@ -76,6 +82,7 @@ export class BtrfsVault implements Vault {
   readonly #gate = new OpenGate();
   readonly #workingSets = new WorkingSets();
   readonly #reader = new ReadThrough();
+  readonly #nodes = new OwnNodes({ part: (...args) => this.#part(...args) });
   readonly #imports = new Map<string, Promise<void>>();
 
   private constructor(mounted: MountedVault) {
@@ -136,7 +143,10 @@ export class BtrfsVault implements Vault {
       try {
         await this.#reserve.require(doing);
         const made = await makeLife(this.#layout, lifeId, from);
-        if (from.kind === 'point') this.#helpToWake(this.lifeFiles(lifeId).memory, memoryBytes, made);
+        if (from.kind === 'point') {
+          this.#helpToWake(this.lifeFiles(lifeId).memory, memoryBytes, made);
+          this.#nodes.made(lifeId, from.snapshotId);
+        }
       } catch (thrown) {
         this.#reserve.release(lifeId);
         throw thrown;
@@ -171,6 +181,7 @@ export class BtrfsVault implements Vault {
     return this.#run(`looking for changes of ${lifeId}`, () =>
       SLOW_LANE.run(async () => {
         const [ofDisk, ofMemory] = [await ownBytes(disk), await ownBytes(memory)];
+        this.#nodes.wrote(lifeId, { disk: ofDisk.pages, memory: ofMemory.pages });
         return { diskBytes: ofDisk.bytes, memoryBytes: ofMemory.bytes, extents: ofDisk.extents + ofMemory.extents };
       }),
     );
@@ -181,6 +192,7 @@ export class BtrfsVault implements Vault {
   }
 
   flush(lifeId: LifeId, { dataOnly = false } = {}): Promise<void> {
+    this.#nodes.stop(lifeId);
     return this.#run(`flushing the life ${lifeId}`, () =>
       SLOW_LANE.run(async () => {
         await writeOutFiles(this.lifeFiles(lifeId));
@@ -190,6 +202,7 @@ export class BtrfsVault implements Vault {
   }
 
   deleteLife(lifeId: LifeId): Promise<void> {
+    this.#nodes.forget(lifeId);
     return this.#run(`deleting the life ${lifeId}`, async () => {
       await this.#delete(() => removeSubvolume(this.#layout.place('lives', lifeId)));
       this.#reserve.release(lifeId);
@@ -197,6 +210,7 @@ export class BtrfsVault implements Vault {
   }
 
   keepLife(lifeId: LifeId, snapshotId: SnapshotId): Promise<void> {
+    this.#nodes.forget(lifeId);
     return this.#run(`keeping the life ${lifeId}`, async () => {
       await keepLife(this.#layout, lifeId, snapshotId);
       this.#reserve.release(lifeId);
@@ -225,6 +239,8 @@ export class BtrfsVault implements Vault {
         await snapshotSubvolume(life, this.#layout.place('points', snapshotId), { sealed: true });
       });
       await this.#step('sealed');
+      // What a template is ready with was all written before its point, and each of its lives would be told of all.
+      if (manifest.owner.kind === 'sandbox') this.#nodes.sealed(lifeId, snapshotId);
     });
   }
 
@@ -365,6 +381,16 @@ export class BtrfsVault implements Vault {
   close(): Promise<void> {
     this.#reader.stop();
     return this.#gate.close(this.#mounted.unmount);
+  }
+
+  /** Where little is left, it is left to points. */
+  #part(lifeId: LifeId, snapshotId: SnapshotId, file: VaultFile, pages: readonly number[]): Promise<void> {
+    return this.#gate.run(async () => {
+      const { availableBytes, totalBytes } = measureSpace(this.#mounted);
+      if (availableBytes < spaceMarks(totalBytes).writersBytes) return;
+      await this.#mounted.part({ lifeId, snapshotId, file, pages });
+      await commitTransaction(this.#layout.root);
+    });
   }
 
   /** The subvolume is gone, also after a power cut; its space comes back in the background. */

@@ -68,7 +68,12 @@ export async function vaultIn(
 }
 
 const refuse = () => Promise.reject(new Error('The helper serves another user'));
-const notForUs = { openVault: refuse, closeVault: refuse, close: () => undefined } as unknown as RootHelper;
+const notForUs = {
+  openVault: refuse,
+  closeVault: refuse,
+  partLife: refuse,
+  close: () => undefined,
+} as unknown as RootHelper;
 
 function runFolderOf(folder: string): string {
   return `${folder}-run`;

@@ -19,6 +19,7 @@ mod lacks;
 mod loops;
 mod mounts;
 mod names;
+mod nodes;
 mod owners;
 mod processes;
 mod run_folders;

@@ -13,6 +13,10 @@ const LONGEST_VAULT: usize = 63;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifeId(String);
 
+/// `snp_` and 16 letters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotId(String);
+
 /// The name of a run folder: a life's id, or `spare-<owner's pid>-<its start time>-<number>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunName(String);
@@ -27,16 +31,31 @@ pub struct PlaceName(String);
 
 impl LifeId {
     pub fn parse(text: &str) -> Result<Self> {
-        let letters = text.strip_prefix("lif_").unwrap_or_default().as_bytes();
-        if letters.len() == ID_LETTERS && letters.iter().all(|letter| ALPHABET.contains(letter)) {
-            return Ok(Self(text.into()));
-        }
-        Err(Failure::refused("that is not the id of a life"))
+        if is_id(text, "lif_") { Ok(Self(text.into())) } else { Err(Failure::refused("that is not the id of a life")) }
     }
 
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+impl SnapshotId {
+    pub fn parse(text: &str) -> Result<Self> {
+        if is_id(text, "snp_") {
+            Ok(Self(text.into()))
+        } else {
+            Err(Failure::refused("that is not the id of a snapshot"))
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn is_id(text: &str, prefix: &str) -> bool {
+    let letters = text.strip_prefix(prefix).unwrap_or_default().as_bytes();
+    letters.len() == ID_LETTERS && letters.iter().all(|letter| ALPHABET.contains(letter))
 }
 
 impl RunName {
@@ -132,6 +151,7 @@ mod tests {
             assert_eq!(RunName::parse(name).unwrap().as_str(), name);
         }
         assert!(PlaceName::parse("default").is_ok());
+        assert_eq!(SnapshotId::parse("snp_0123456789abcdef").unwrap().as_str(), "snp_0123456789abcdef");
         assert!(BuildName::parse(&"0f".repeat(16)).is_ok());
     }
 
@@ -140,6 +160,9 @@ mod tests {
         for name in HOSTILE {
             assert!(RunName::parse(name).is_err(), "{name:?}");
             assert!(LifeId::parse(name).is_err(), "{name:?}");
+        }
+        for name in ["", "..", "snp_", "lif_0000000000000000", "snp_000000000000000O", "snp_0000000000000000/.."] {
+            assert!(SnapshotId::parse(name).is_err(), "{name:?}");
         }
         for name in ["", ".", "..", "a/b", "A", "a b", "a\n", &"a".repeat(64)] {
             assert!(PlaceName::parse(name).is_err(), "{name:?}");

@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 use crate::cgroups::Missing;
 use crate::config::{Config, Kind};
 use crate::failure::{Failure, Result};
-use crate::names::{LifeId, PlaceName, RunName, number};
+use crate::names::{LifeId, PlaceName, RunName, SnapshotId, number};
+use crate::nodes::{self, Pages, Part};
 use crate::vaults;
 use crate::vmms::{Guest, Vmms};
 use crate::wire::{quoted, quoted_list};
@@ -19,6 +20,7 @@ pub enum Verb {
     Hello,
     OpenVault(PlaceName),
     CloseVault(PlaceName),
+    PartLife(PlaceName, LifeId, SnapshotId, Part, Pages),
     StartVmm(RunName, Kind),
     EquipVmm(RunName, LifeId, PlaceName, u64, u64),
     EndVmm(RunName),
@@ -31,6 +33,13 @@ impl Verb {
             ["hello"] => Self::Hello,
             ["openVault", name] => Self::OpenVault(PlaceName::parse(name)?),
             ["closeVault", name] => Self::CloseVault(PlaceName::parse(name)?),
+            ["partLife", vault, life, point, part, pages @ ..] => Self::PartLife(
+                PlaceName::parse(vault)?,
+                LifeId::parse(life)?,
+                SnapshotId::parse(point)?,
+                Part::parse(part)?,
+                Pages::parse(pages)?,
+            ),
             ["startVmm", run, build, way, by] => Self::StartVmm(RunName::parse(run)?, Kind::parse(build, way, by)?),
             ["equipVmm", run, life, place, memory_mib, vcpus] => Self::EquipVmm(
                 RunName::parse(run)?,
@@ -82,6 +91,10 @@ impl Helper {
                 vaults::close(self.config.vault(&name)?)?;
                 Ok("{}".into())
             }
+            Verb::PartLife(vault, life, point, part, pages) => {
+                let equal = nodes::part(self.config.vault(&vault)?, &life, &point, part, &pages)?;
+                Ok(format!("{{\"equal\":{equal}}}"))
+            }
             Verb::StartVmm(run, kind) => {
                 let vmm = self.vmms.start(&self.config, &run, &kind, descriptor()?)?;
                 Ok(format!("{{\"pid\":{},\"startTime\":\"{}\"}}", vmm.pid, vmm.start_time))
@@ -125,6 +138,7 @@ mod tests {
             &["hello"],
             &["openVault", "default"],
             &["closeVault", "default"],
+            &["partLife", "default", RUN, "snp_0123456789abcdef", "memory", "131071"],
             &["startVmm", RUN, "0123456789abcdef0123456789abcdef", "boot", "kvm"],
             &["equipVmm", "spare-1-2-3", RUN, "default", "512", "1"],
             &["endVmm", RUN],
@@ -141,11 +155,17 @@ mod tests {
                 let mut changed = words.to_vec();
                 changed[index] = hostile;
                 // The name of a vault may be a number.
-                let is_place = matches!((words[0], index), ("openVault" | "closeVault", 1) | ("equipVmm", 3));
+                let is_place =
+                    matches!((words[0], index), ("openVault" | "closeVault" | "partLife", 1) | ("equipVmm", 3));
                 let plain = hostile.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') && !hostile.is_empty();
-                assert_eq!(Verb::parse(&changed).is_ok(), is_place && plain, "{changed:?}");
+                let is_page = (words[0], index, hostile) == ("partLife", 5, "0");
+                assert_eq!(Verb::parse(&changed).is_ok(), (is_place && plain) || is_page, "{changed:?}");
             }
         }
+        let (few, many) = (["1"; 32], ["1"; 33]);
+        let of = |pages: &[&'static str]| [whole[3][..5].to_vec(), pages.to_vec()].concat();
+        assert!(Verb::parse(&of(&few)).is_ok());
+        assert!(Verb::parse(&of(&many)).is_err());
         for word in ["", "Hello", "mount", "exec", "openvault"] {
             assert!(Verb::parse(&[word]).is_err());
         }
