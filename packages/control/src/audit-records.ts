@@ -37,9 +37,15 @@ export interface RecordedAudit extends Asker {
   readonly at: Date;
 }
 
+/**
+ * When a change is on the disk. `now`: before the call returns. `next`: with the next change that is waited for, by whomever; that is
+ * enough for what announces an operation, whose beginning is waited for before anything is done, and for what its records would tell as well.
+ */
+export type Settles = 'now' | 'next';
+
 export interface AuditRecords {
   /** One per request: another one of the same request changes nothing. */
-  append(record: NewAuditRecord): Promise<void>;
+  append(record: NewAuditRecord, settles: Settles): Promise<void>;
   /** How a call that had begun has ended; nothing happens when it began an operation. A target that was known stays. */
   complete(id: AuditId, end: { readonly target: string | null; readonly outcome: AuditOutcome }): Promise<void>;
   /** Those that began before the time, no operation and have no end, but these: how they ended is not known. */

@@ -35,7 +35,9 @@ export class Audit {
     this.#underWay.add(asker.auditId);
     try {
       const record = { ...asker, target: idIn(input), outcome: null, at: this.#now() };
-      await retryUnavailable(() => this.#ports.records.audit.append(record));
+      // An operation begins with a record of its own, which waits for the disk, and this one goes there before it.
+      const settles = route.async ? 'next' : 'now';
+      await retryUnavailable(() => this.#ports.records.audit.append(record, settles));
     } catch (error) {
       this.#underWay.delete(asker.auditId);
       throw error;
@@ -51,7 +53,7 @@ export class Audit {
       if (this.#underWay.has(asker.auditId)) {
         await retryUnavailable(() => audit.complete(asker.auditId, { target, outcome }));
       } else if (route.method !== 'GET' || outcome === 'forbidden') {
-        await retryUnavailable(() => audit.append({ ...asker, target, outcome, at: this.#now() }));
+        await retryUnavailable(() => audit.append({ ...asker, target, outcome, at: this.#now() }, 'now'));
       }
     } catch (err) {
       this.#ports.logger.error(

@@ -5,6 +5,7 @@
  * - An answer is kept only by the run that holds the claim; a run that was taken over keeps nothing.
  */
 import type { ApiKeyId } from '@space/core';
+import type { Settles } from './audit-records.ts';
 
 /** What names a call: its caller and the key that the caller gave. */
 export interface CallKey {
@@ -27,11 +28,11 @@ export interface RecordedCall extends CallKey {
 
 export interface CallRecords {
   /** Null: it is recorded now. Else the call that holds the key. */
-  claim(call: RecordedCall): Promise<RecordedCall | null>;
+  claim(call: RecordedCall, settles: Settles): Promise<RecordedCall | null>;
   /** Compare-and-set on the request that held it; false: it moved on. */
   takeOver(call: RecordedCall, by: Pick<RecordedCall, 'requestId' | 'owner'>): Promise<boolean>;
   /** Nothing happens when the request does not hold the call any more. */
-  keepAnswer(call: RecordedCall, answer: string): Promise<void>;
+  keepAnswer(call: RecordedCall, answer: string, settles: Settles): Promise<void>;
   /** Lets go of a call that changed nothing, so that it can be made again. */
   release(call: RecordedCall): Promise<void>;
   dropBefore(time: Date): Promise<void>;

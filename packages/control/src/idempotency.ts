@@ -18,8 +18,9 @@
  * for the repetition to find out, as what a process that died has left.
  */
 import { createHash } from 'node:crypto';
-import type { RouteName } from '@space/contract';
+import { ROUTES, type Route, type RouteName } from '@space/contract';
 import { AppError, asAppError, type ErrorCode } from '@space/core';
+import type { Settles } from './audit-records.ts';
 import type { RecordedCall } from './call-records.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
@@ -144,8 +145,8 @@ export class IdempotentCalls {
     carryOut: (seed: string) => Promise<T>,
   ): Promise<T> {
     for (;;) {
-      const present = await this.#ports.records.calls.claim(call);
-      if (present === null) return this.#carryOut(call, carryOut);
+      const present = await this.#ports.records.calls.claim(call, settlesOf(name));
+      if (present === null) return this.#carryOut(name, call, carryOut);
       if (present.digest !== call.digest) throw conflict(present);
       if (present.answer !== null) return answerFrom(present.answer) as T;
       const adopted = await this.#adopt(name, repeated, present, call, carryOut);
@@ -153,18 +154,18 @@ export class IdempotentCalls {
     }
   }
 
-  async #carryOut<T>(call: RecordedCall, carryOut: (seed: string) => Promise<T>): Promise<T> {
+  async #carryOut<T>(name: RouteName, call: RecordedCall, carryOut: (seed: string) => Promise<T>): Promise<T> {
     const { records } = this.#ports;
     try {
       const result = await carryOut(seedOf(call));
-      await this.#quietly(() => records.calls.keepAnswer(call, toJson({ result })));
+      await this.#quietly(() => records.calls.keepAnswer(call, toJson({ result }), settlesOf(name)));
       return result;
     } catch (thrown) {
       await this.#quietly(async () => {
         const { code, message: detail, facts, kind } = asAppError(thrown);
         if (kind.retry !== 'never') return;
         const began = (await records.operationsOf(call.requestId)).length > 0;
-        if (began) await records.calls.keepAnswer(call, toJson({ error: { code, detail, facts } }));
+        if (began) await records.calls.keepAnswer(call, toJson({ error: { code, detail, facts } }), 'now');
         else await records.calls.release(call);
       });
       throw thrown;
@@ -185,11 +186,11 @@ export class IdempotentCalls {
     const begun = await records.operationsOf(left.requestId);
     const retraced = await this.#retrace(name, { caller: asFirst, input }, begun);
     if (retraced !== undefined) {
-      await records.calls.keepAnswer(left, toJson(retraced));
+      await records.calls.keepAnswer(left, toJson(retraced), 'now');
       return retraced.result as T;
     }
     if (!(await records.calls.takeOver(left, call))) return TAKEN;
-    return this.#carryOut({ ...call, at: left.at }, carryOut);
+    return this.#carryOut(name, { ...call, at: left.at }, carryOut);
   }
 
   /** The call is over, and its caller gets its end; that it is not remembered is logged. */
@@ -203,6 +204,15 @@ export class IdempotentCalls {
 }
 
 const TAKEN = Symbol('taken over by another request');
+
+/**
+ * What an operation does is found in its own records, which are waited for, if the answer did not come to the disk. A claim that did not,
+ * before the power went, is of a call that had not begun anything.
+ */
+function settlesOf(name: RouteName): Settles {
+  const route: Route = ROUTES[name];
+  return route.async ? 'next' : 'now';
+}
 
 /** Of the claim, whoever holds it. */
 function seedOf({ apiKeyId, idempotencyKey, digest, at }: RecordedCall): string {

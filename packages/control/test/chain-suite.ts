@@ -35,7 +35,7 @@ export function chainSuite(suite: string, open: () => Promise<Records>): void {
     const stateOf = async (chain: ChainName, organisationId = DEFAULT_ORGANISATION) =>
       (await records.chain.states(organisationId)).find((one) => one.chain === chain);
     const call = (second: number, organisationId = DEFAULT_ORGANISATION) =>
-      records.audit.append({ ...asker(organisationId), target: `${second}`, outcome: 'ok', at: at(second) });
+      records.audit.append({ ...asker(organisationId), target: `${second}`, outcome: 'ok', at: at(second) }, 'now');
     const targets = (links: readonly { readonly entry: string }[]) =>
       links.map(({ entry }) => JSON.parse(entry).target);
     async function expectWhole(chain: ChainName, from: ChainPlace, organisationId = DEFAULT_ORGANISATION) {
@@ -48,7 +48,7 @@ export function chainSuite(suite: string, open: () => Promise<Records>): void {
 
     it('link each call once, when it has ended, behind all before it', async () => {
       const running = asker();
-      await records.audit.append({ ...running, target: 'late', outcome: null, at: at(0) });
+      await records.audit.append({ ...running, target: 'late', outcome: null, at: at(0) }, 'now');
       await call(1);
       await call(2);
       expect(await records.chain.unlinkedCalls(DEFAULT_ORGANISATION)).toBe(3);

@@ -648,10 +648,10 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       const target = sandbox.id;
       const entry = { requestId: 'req_4', operationId: begun.operationId, target };
       expect(await list()).toEqual([{ ...entry, outcome: 'running' }]);
-      await records.audit.append({ ...by, target: 'other', outcome: 'ok', at: tick() });
+      await records.audit.append({ ...by, target: 'other', outcome: 'ok', at: tick() }, 'now');
       await records.endOperation(endOf(begun, { outcome: 'failed', errorCode: 'snapshot_failed' }));
       expect(await list()).toEqual([{ ...entry, outcome: 'snapshot_failed' }]);
-      await records.audit.append({ ...asker('req_5'), target: null, outcome: 'forbidden', at: tick() });
+      await records.audit.append({ ...asker('req_5'), target: null, outcome: 'forbidden', at: tick() }, 'now');
       expect((await list())[0]).toEqual({ requestId: 'req_5', operationId: null, outcome: 'forbidden', target: null });
       // An operation that did not begin leaves no trace.
       expect(await records.beginOperation(beginOf(sandbox, 'pause', { by: asker('req_6') }))).toBeNull();
@@ -673,7 +673,7 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
         Asker,
       ];
       for (const by of [ends, operates, dies, works]) {
-        await records.audit.append({ ...by, target: null, outcome: null, at: tick() });
+        await records.audit.append({ ...by, target: null, outcome: null, at: tick() }, 'next');
       }
       expect((await list()).map(({ outcome }) => outcome)).toEqual(Array(4).fill('running'));
       await records.audit.complete(ends.auditId, { target: 'what', outcome: 'ok' });

@@ -8,12 +8,14 @@ import {
   type PageRequest,
   pageOf,
   type RecordedAudit,
+  type Settles,
 } from '@space/control';
 import type { ApiKeyId, AuditId, OperationId, OrganisationId, ProjectId } from '@space/core';
 import { type Kysely, sql } from 'kysely';
 import { translated } from './errors.ts';
 import { newestFirst } from './pages.ts';
 import type { Tables } from './schema.ts';
+import { waitForNoDisk } from './settles.ts';
 
 export class PostgresAudit implements AuditRecords {
   readonly #db: Kysely<Tables>;
@@ -22,12 +24,13 @@ export class PostgresAudit implements AuditRecords {
     this.#db = db;
   }
 
-  append({ outcome, target, at, ...asker }: NewAuditRecord): Promise<void> {
+  append({ outcome, target, at, ...asker }: NewAuditRecord, settles: Settles): Promise<void> {
     return translated(async () => {
       await this.#db
         .insertInto('audit')
         .values(rowOf(asker, { outcome, target, at, operationId: null }))
         .onConflict((conflict) => conflict.column('request_id').doNothing())
+        .$if(settles === 'next', (insert) => insert.returning(waitForNoDisk))
         .execute();
     });
   }

@@ -1,9 +1,10 @@
 /** Calls and their answers in PostgreSQL. */
-import type { CallKey, CallRecords, RecordedCall } from '@space/control';
+import type { CallKey, CallRecords, RecordedCall, Settles } from '@space/control';
 import type { ApiKeyId } from '@space/core';
 import { type Kysely, type Selectable, sql } from 'kysely';
 import { translated } from './errors.ts';
 import type { Tables } from './schema.ts';
+import { waitForNoDisk } from './settles.ts';
 
 export class PostgresCalls implements CallRecords {
   readonly #db: Kysely<Tables>;
@@ -12,14 +13,14 @@ export class PostgresCalls implements CallRecords {
     this.#db = db;
   }
 
-  claim(call: RecordedCall): Promise<RecordedCall | null> {
+  claim(call: RecordedCall, settles: Settles): Promise<RecordedCall | null> {
     return translated(async () => {
       for (;;) {
         const { apiKeyId: api_key_id, idempotencyKey: idempotency_key, requestId: request_id, ...rest } = call;
         const insert = this.#db.insertInto('calls').values({ ...rest, api_key_id, idempotency_key, request_id });
         const claimed = await insert
           .onConflict((conflict) => conflict.columns(['api_key_id', 'idempotency_key']).doNothing())
-          .returning('at')
+          .returning(settles === 'next' ? waitForNoDisk : 'at')
           .executeTakeFirst();
         if (claimed !== undefined) return null;
         const present = await this.#find(call);
@@ -43,7 +44,7 @@ export class PostgresCalls implements CallRecords {
     });
   }
 
-  keepAnswer(call: RecordedCall, answer: string): Promise<void> {
+  keepAnswer(call: RecordedCall, answer: string, settles: Settles): Promise<void> {
     return translated(async () => {
       await this.#db
         .updateTable('calls')
@@ -52,6 +53,7 @@ export class PostgresCalls implements CallRecords {
         .where('idempotency_key', '=', call.idempotencyKey)
         .where('request_id', '=', call.requestId)
         .where('answer', 'is', null)
+        .$if(settles === 'next', (update) => update.returning(waitForNoDisk))
         .execute();
     });
   }

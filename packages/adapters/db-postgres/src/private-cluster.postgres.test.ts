@@ -9,6 +9,7 @@ import { DEFAULT_ORGANISATION } from '@space/core';
 import { type Kysely, sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Database, openDatabase } from './database.ts';
+import { createPostgresRecords } from './postgres-records.ts';
 import { type PrivateCluster, startPrivateCluster } from './private-cluster.ts';
 import { MIGRATIONS } from './schema.ts';
 import { silent, type TestFolder, testFolder } from './test-cluster.ts';
@@ -150,6 +151,34 @@ describe('the private cluster', () => {
       await until(async () => cluster.pid !== null);
       expect(cluster.pid).not.toBe(pid);
     }
+  });
+
+  it('has what waited for no disk once something later did, also when it is killed', async () => {
+    const cluster = await start();
+    const database = await connect(cluster);
+    const { calls } = createPostgresRecords(database);
+    const call = {
+      apiKeyId: 'key_0000000000000001' as never,
+      idempotencyKey: 'one',
+      ...{ route: 'pauseSandbox', digest: 'd', requestId: 'req_1', owner: 'o' },
+      answer: null,
+      at: new Date(),
+    };
+    expect(await calls.claim(call, 'next')).toBeNull();
+    await calls.keepAnswer(call, '"done"', 'next');
+    // Of any connection: each has its own settings, and none is left as it was set for one statement.
+    const settings = await Promise.all(
+      Array.from({ length: 8 }, () =>
+        sql<{ synchronous_commit: string }>`show synchronous_commit`.execute(database.db),
+      ),
+    );
+    expect(settings.map(({ rows }) => rows[0]?.synchronous_commit)).toEqual(Array(8).fill('on'));
+    await addKey(database, 'key_1');
+    const pid = pidOf(cluster);
+    process.kill(pid, 'SIGKILL');
+    await until(async () => cluster.pid !== null && cluster.pid !== pid);
+    await until(() => countKeys(database).then(Boolean, () => false));
+    expect((await calls.claim(call, 'now'))?.answer).toBe('"done"');
   });
 
   it('is stopped by close also while it is down', async () => {

@@ -81,7 +81,7 @@ describe('the audit in PostgreSQL', () => {
       action: 'network.manage',
       call: 'setNetwork',
     } as const;
-    await records.audit.append({ ...asker, target, outcome: null, at: new Date() } as never);
+    await records.audit.append({ ...asker, target, outcome: null, at: new Date() } as never, 'next');
     const refused = async (statement: string) =>
       expect(sql.raw(statement).execute(database.db), statement).rejects.toMatchObject({ code: '23001' });
     await refused("update audit set call = 'other'");
