@@ -58,7 +58,7 @@ export class VaultAudit {
       outcome,
       at: new Date(this.#ports.clock.now()),
     } as const;
-    await retryUnavailable(() => this.#ports.records.audit.append(record));
+    await retryUnavailable(() => this.#ports.records.audit.append(record, 'now'));
     return auditId;
   }
 
