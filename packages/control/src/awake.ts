@@ -103,6 +103,8 @@ export class Awake {
     const { sandbox } = await driver.perform(id, 'use', effects.wake(), caller);
     // It may run still while it is being stopped.
     vaults.requireUsable(sandbox.vault);
+    // After a restart its vault may be open without our holding the key of what it says of itself.
+    if (sandbox.sealed !== null) await vaults.ensureOpen(sandbox.vault);
     return sandbox;
   }
 }

@@ -16,6 +16,7 @@ import { Nursery } from './birth.ts';
 import { Chain } from './chain.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { Collector } from './collector.ts';
+import { Contents, sealing } from './contents.ts';
 import { Driver } from './driver.ts';
 import { Effects } from './effects.ts';
 import { EventUseCases } from './event-use-cases.ts';
@@ -108,7 +109,12 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
   const network = new Network(given, gateway);
   const vaultKeys = new VaultKeys(given);
   const vaults = new Vaults(given, vaultKeys);
-  const ports: ControlPorts = { ...given, node: vaults.before(network.before(given.node)) };
+  const contents = new Contents(given, vaultKeys, (vault) => vaults.ensureOpen(vault));
+  const ports: ControlPorts = {
+    ...given,
+    node: vaults.before(network.before(given.node)),
+    records: sealing(given.records, contents),
+  };
   const pins = new Pins();
   const metrics = new Metrics();
   const sampler = new Sampler(ports);

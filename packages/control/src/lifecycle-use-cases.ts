@@ -22,6 +22,7 @@ import {
 } from '@space/core';
 import type { ActivityLog } from './activity.ts';
 import type { Birth, Born, Nursery } from './birth.ts';
+import { isHidden } from './contents.ts';
 import type { Driver } from './driver.ts';
 import type { Effects } from './effects.ts';
 import type { GatedCaller } from './gated-caller.ts';
@@ -137,7 +138,7 @@ export class LifecycleUseCases {
 
   async getSandbox(caller: GatedCaller, input: Input<'getSandbox'>): Promise<SandboxDetail> {
     const found = await findDoomedToo(this.#ports.records, caller.projectId, input.id);
-    return { ...(await showSandbox(this.#ports.records, found)), env: found.env };
+    return { ...(await showSandbox(this.#ports.records, found)), env: isHidden(found.env) ? {} : found.env };
   }
 
   async updateSandbox(caller: GatedCaller, input: Input<'updateSandbox'>): Promise<Sandbox> {
@@ -257,6 +258,8 @@ export class LifecycleUseCases {
   }
 
   async #copyOf(source: RecordedSandbox, point: RecordedSnapshot, inheritSecrets: boolean): Promise<Birth> {
+    // Of one that is closed nothing of this could be read.
+    await this.#vaults.ensureOpen(source.vault);
     return {
       projectId: source.projectId,
       name: null,

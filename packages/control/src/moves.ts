@@ -180,6 +180,8 @@ export class Moves {
       run: async (begun, { input: { move: number = 0 } }) => {
         const points = await this.#pointsOf(begun, timeline);
         const { id: sandboxId, vault, epoch, template, projectId } = begun;
+        // What goes along is read from the records, too.
+        await this.#machinery.vaults.ensureOpen(vault);
         const order = {
           ...{ vault, sandboxId, epoch, location, projectId, template, points, base },
           move: factsOf(begun, number),

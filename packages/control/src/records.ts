@@ -66,6 +66,8 @@ export interface RecordedSandbox extends LifecycleState {
   readonly vault: VaultName;
   readonly env: Readonly<Record<string, string>>;
   readonly metadata: Readonly<Record<string, string>>;
+  /** Environment and metadata as ciphertext (see `contents.ts`), whose places hold nothing then but digests; null: they are not. */
+  readonly sealed: Uint8Array | null;
   /** How long it may be idle before it is paused; null: for ever. */
   readonly pauseAfterMs: number | null;
   /** Processes that keep it awake while they are alive; some may have ended since. */
@@ -174,6 +176,8 @@ export interface NewSandbox
     | 'network'
     | 'forkedFrom'
   > {
+  /** Left out: nothing is sealed. */
+  readonly sealed?: Uint8Array;
   /** Left out: those of a sandbox that says nothing of it. */
   readonly runs?: RunPolicy;
   readonly publicPorts?: boolean;

@@ -170,6 +170,7 @@ export class ScheduleRuns {
     const { ports, driver, effects } = this.#machinery;
     signal.throwIfAborted();
     const { sandbox } = await driver.perform(run.sandboxId, 'use', effects.resume('schedule'));
+    if (sandbox.sealed !== null) await this.#machinery.vaults.ensureOpen(sandbox.vault);
     const { processId } = run;
     if (processId === null || schedule.exec === null) {
       await this.#finish(run, { outcome: 'succeeded' });

@@ -44,6 +44,12 @@ export interface VaultOpening extends Disposable {
   confirm(): Promise<void>;
 }
 
+/** What seals the tenant's content in the records; whoever has it does not wipe it. */
+export interface HeldContent {
+  readonly key: KeyBytes;
+  readonly organisationId: OrganisationId;
+}
+
 export interface NewVault {
   readonly name: VaultName;
   readonly organisationId: OrganisationId;
@@ -58,7 +64,7 @@ export class VaultKeys {
   readonly audit: VaultAudit;
   readonly #ports: ControlPorts;
   readonly #defaults = new Map<OrganisationId, Promise<VaultName>>();
-  readonly #contentKeys = new Map<VaultName, KeyBytes>();
+  readonly #contents = new Map<VaultName, HeldContent>();
   readonly #revoked = new Set<VaultName>();
 
   constructor(ports: ControlPorts) {
@@ -120,11 +126,11 @@ export class VaultKeys {
       confirm: async () => {
         await this.#confirm(recorded);
         this.closed(name);
-        this.#contentKeys.set(name, contentKey);
+        this.#contents.set(name, { key: contentKey, organisationId: recorded.organisationId });
       },
       [Symbol.dispose]: () => {
         volumeKey.wipe();
-        if (this.#contentKeys.get(name) !== contentKey) contentKey.wipe();
+        if (this.#contents.get(name)?.key !== contentKey) contentKey.wipe();
       },
     };
   }
@@ -162,18 +168,18 @@ export class VaultKeys {
 
   /** The vault is closed: its keys are wiped. */
   closed(name: VaultName): void {
-    this.#contentKeys.get(name)?.wipe();
-    this.#contentKeys.delete(name);
+    this.#contents.get(name)?.key.wipe();
+    this.#contents.delete(name);
   }
 
   /** Null: the vault is not open, or plain. */
-  contentKey(name: VaultName): KeyBytes | null {
-    return this.#contentKeys.get(name) ?? null;
+  content(name: VaultName): HeldContent | null {
+    return this.#contents.get(name) ?? null;
   }
 
   /** Vaults whose keys are held. */
   held(): readonly VaultName[] {
-    return [...this.#contentKeys.keys()];
+    return [...this.#contents.keys()];
   }
 
   /** Takes over whether it is revoked; for whoever reads or changes the record. */

@@ -26,6 +26,7 @@ import {
 } from '@space/core';
 import type { RecordedApproval } from './approval-records.ts';
 import type { RecordedAudit } from './audit-records.ts';
+import { isHidden } from './contents.ts';
 import type { RecordedEgress } from './egress-records.ts';
 import type { RecordedEvent } from './event-records.ts';
 import type { Crash, Outcome, PauseFailure, RecordedOperation, RecordedSandbox, RecordedSnapshot } from './records.ts';
@@ -54,7 +55,7 @@ export function viewSandbox(sandbox: RecordedSandbox, recovery: Recovery | null 
     generation,
     head,
     forkedFrom,
-    metadata,
+    ...(isHidden(metadata) ? { metadata: {}, hidden: true as const } : { metadata }),
     idle: { pauseAfterMs },
     wakeAt: wakeAt?.toISOString() ?? null,
     expiry: expiry === null ? null : { at: expiry.at.toISOString(), action: expiry.action },

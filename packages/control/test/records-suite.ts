@@ -297,7 +297,12 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       const seen = await running({ name: 'ghost' });
       const begun = sure(await records.beginOperation(beginOf(seen, 'delete')));
       await records.endOperation(endOf(begun, { settled: 'deleted' }));
-      expect(await records.findSandbox(seen.id)).toMatchObject({ settled: 'deleted', env: {}, metadata: {} });
+      expect(await records.findSandbox(seen.id)).toMatchObject({
+        settled: 'deleted',
+        env: {},
+        metadata: {},
+        sealed: null,
+      });
       expect(await records.findSandboxByName(DEFAULT_PROJECT, 'ghost')).toBeNull();
       expect((await records.allSandboxes()).map(({ id }) => id)).not.toContain(seen.id);
       expect((await running({ name: 'ghost' })).name).toBe('ghost');

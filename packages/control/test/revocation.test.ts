@@ -1,51 +1,10 @@
 /** A revocation while sandboxes run, are forked, exported and woken: what stops, when, and that all is back afterwards. */
-import type { Caller } from '@space/contract';
-import { DEFAULT_ORGANISATION, type SandboxId } from '@space/core';
-import { FakeKms, fakeKmsDirectory } from '@space/testkit';
+import type { SandboxId } from '@space/core';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { createControl } from '../src/control.ts';
-import { vaultNameOf } from '../src/vault-keys.ts';
-import { eventually, NO_LEFTOVERS, World } from './test-world.ts';
+import { Keyed, OWN } from './keyed-world.ts';
+import { eventually, NO_LEFTOVERS } from './test-world.ts';
 
-const OWN = vaultNameOf(DEFAULT_ORGANISATION);
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const REVOKED = expect.objectContaining({ code: 'vault_revoked' });
-
-class Keyed extends World {
-  readonly kms = new FakeKms();
-
-  constructor() {
-    super();
-    const { node, records, chance } = this;
-    const clock = { now: () => Date.now(), monotonicMs: () => performance.now() };
-    this.control = createControl(
-      { node, records, chance, clock, logger: silent, kms: fakeKmsDirectory(this.kms) },
-      this.gateway,
-    );
-  }
-
-  holder(): Caller {
-    const caller = this.caller();
-    return { ...caller, principal: { ...caller.principal, roles: ['key_holder'] } };
-  }
-
-  revoke() {
-    return this.control.revokeVault(this.holder(), { id: OWN });
-  }
-
-  reinstate() {
-    return this.control.reinstateVault(this.holder(), { id: OWN });
-  }
-
-  isOpen = () => this.node.fakeVaults.isOpen(OWN);
-
-  async untilClosed() {
-    await eventually(
-      async () => this.isOpen(),
-      (isOpen) => !isOpen,
-    );
-  }
-}
 
 let world: Keyed;
 let ids: SandboxId[];

@@ -94,7 +94,7 @@ describe('opening', () => {
       vault: 'a',
       key: 'installation',
     });
-    expect(keys.contentKey('a' as VaultName)?.length).toBe(32);
+    expect(keys.content('a' as VaultName)?.key.length).toBe(32);
     expect((await recorded('a')).state).toBe('ready');
     expect(await unwraps()).toEqual([
       { apiKeyId: PLATFORM_KEY, call: 'unwrap/open', target: 'a', outcome: 'ok' },
@@ -108,11 +108,11 @@ describe('opening', () => {
       using opening = await keys.opening('a' as VaultName, null);
       await opening.confirm();
     }
-    const held = keys.contentKey('a' as VaultName);
+    const held = keys.content('a' as VaultName)?.key;
     expect(held?.wiped).toBe(false);
     keys.closed('a' as VaultName);
     expect(held?.wiped).toBe(true);
-    expect(keys.contentKey('a' as VaultName)).toBeNull();
+    expect(keys.content('a' as VaultName)).toBeNull();
     expect(keys.held()).toEqual([]);
   });
 
@@ -165,7 +165,7 @@ describe('opening', () => {
     breakIt();
     await expect(keys.opening('a' as VaultName, null)).rejects.toEqual(code(expected));
     expect(await unwraps()).toMatchObject([{ outcome: expected }]);
-    expect(keys.contentKey('a' as VaultName)).toBeNull();
+    expect(keys.content('a' as VaultName)).toBeNull();
   });
 
   it('is not made when it cannot be recorded in the audit', async () => {

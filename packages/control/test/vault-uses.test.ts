@@ -101,7 +101,7 @@ describe('a lease', () => {
   });
 
   it.each(['disabled', 'denied', 'deleted'] as const)('revokes and closes the vault whose key is %s', async (state) => {
-    const held = keys.contentKey(A);
+    const held = keys.content(A)?.key;
     kms.set('first', state);
     await afterAnother();
     expect((await recorded()).revocation).toMatchObject({ cause: 'refused', by: null });
@@ -135,7 +135,7 @@ describe('a lease', () => {
     for (let count = 0; count < 9; count++) await afterAnother();
     expect((await recorded()).revocation).toBeNull();
     expect(await openOnNode()).toBe(true);
-    expect(keys.contentKey(A)?.wiped).toBe(false);
+    expect(keys.content(A)?.key.wiped).toBe(false);
     kms.mood = 'up';
     await afterAnother();
     // The time counts from the last answer.
@@ -181,7 +181,7 @@ describe('a lease', () => {
     await lease.round();
     await halt.settled();
     expect(await openOnNode()).toBe(false);
-    expect(keys.contentKey(A)).toBeNull();
+    expect(keys.content(A)).toBeNull();
   });
 });
 

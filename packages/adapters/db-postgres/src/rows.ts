@@ -44,6 +44,7 @@ export function sandboxOf(row: SandboxRow): RecordedSandbox {
     vault: row.vault as VaultName,
     env: row.env,
     metadata: row.metadata,
+    sealed: row.content === null ? null : Uint8Array.from(row.content),
     pauseAfterMs: row.pause_after_ms,
     wakeAt: row.wake_at,
     expiry: expiresAt === null || action === null ? null : { at: expiresAt, action },

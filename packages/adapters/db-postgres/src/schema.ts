@@ -61,6 +61,7 @@ export interface SandboxTable {
   vault: string;
   env: Json<Record<string, string>>;
   metadata: Json<Record<string, string>>;
+  content: ColumnType<Buffer | null, Buffer | null | undefined, Buffer | null>;
   pause_after_ms: number | null;
   wake_at: Date | null;
   expires_at: Date | null;
@@ -1017,6 +1018,12 @@ export const MIGRATIONS: Record<string, Migration> = {
   '0035_templates': {
     async up(db) {
       await makeTemplateTables(db as Kysely<never>);
+    },
+  },
+  '0036_content': {
+    async up(db) {
+      // Environment and metadata as ciphertext; `env` is empty then, and `metadata` has digests of its pairs.
+      await sql`alter table sandboxes add column content bytea`.execute(db);
     },
   },
 };

@@ -166,6 +166,10 @@ const sandboxShape = {
   createdAt: timestamp,
   updatedAt: timestamp,
   metadata,
+  hidden: z.literal(true).exactOptional().meta({
+    description:
+      'There when the vault is closed, which a read does not open: metadata and environment are left empty then, and are not so.',
+  }),
   idle,
   wakeAt,
   expiry,

@@ -1,0 +1,193 @@
+/**
+ * The tenant's content in the records, as ciphertext under the content key of its vault: environment and metadata of sandboxes. It is
+ * sealed on its way into the records and opened on its way out, so that the database has neither, and the rest of control knows nothing
+ * of it.
+ *
+ * - What is kept of metadata beside the ciphertext are keyed digests of its pairs, by which a list is filtered.
+ * - While the vault is closed there is no key, and a read opens no vault: what is read then is *hidden*. It can be handed on, and shown as
+ *   absent; whoever uses it is told `vault_closed`, so that nothing is ever taken for empty that is not.
+ * - Content that is empty is kept as it is: it says nothing.
+ */
+import {
+  AppError,
+  asAppError,
+  contentDigest,
+  DEFAULT_VAULT,
+  openContent,
+  type SandboxId,
+  sealContent,
+  type VaultName,
+} from '@space/core';
+import { type RunsAsked, runBeganAt } from './face-records.ts';
+import type { ControlPorts } from './ports.ts';
+import type { NewSandbox, RecordedSandbox, Records } from './records.ts';
+import type { VaultKeys } from './vault-keys.ts';
+
+type Texts = Readonly<Record<string, string>>;
+type Content = Pick<RecordedSandbox, 'env' | 'metadata'>;
+
+const TABLE = 'sandboxes';
+const COLUMN = 'content';
+const DIGEST_LETTERS = 32;
+const HIDDEN = new WeakSet<object>();
+
+/** Whether it is content that cannot be shown now. Using it throws. */
+export function isHidden(content: Texts): boolean {
+  return HIDDEN.has(content);
+}
+
+export class Contents {
+  readonly #ports: Pick<ControlPorts, 'kms' | 'chance'>;
+  readonly #keys: VaultKeys;
+  readonly #ensureOpen: (vault: VaultName) => Promise<void>;
+
+  constructor(
+    ports: Pick<ControlPorts, 'kms' | 'chance'>,
+    keys: VaultKeys,
+    ensureOpen: (vault: VaultName) => Promise<void>,
+  ) {
+    this.#ports = ports;
+    this.#keys = keys;
+    this.#ensureOpen = ensureOpen;
+  }
+
+  /** Opens the vault, which what is being made needs anyway. Throws rather than keep anything in clear. */
+  async seal(sandbox: NewSandbox): Promise<NewSandbox> {
+    const { env, metadata, vault, id } = sandbox;
+    const isEmpty = Object.keys(env).length + Object.keys(metadata).length === 0;
+    if (isEmpty || this.#isPlain(vault)) return sandbox;
+    const { key, organisationId } = await this.#keyOf(vault);
+    const place = { organisationId, vault, table: TABLE, column: COLUMN, row: id };
+    const sealed = sealContent(key, place, JSON.stringify({ env, metadata }), this.#ports.chance);
+    return { ...sandbox, env: {}, metadata: await this.digests(vault, metadata), sealed };
+  }
+
+  /** For those of the vault that have these among their metadata. */
+  async digests(vault: VaultName, metadata: Texts): Promise<Texts> {
+    const { key, organisationId } = await this.#keyOf(vault);
+    const place = { organisationId, vault, table: TABLE, column: 'metadata' };
+    const digestOf = (pair: readonly string[]) =>
+      contentDigest(key, place, JSON.stringify(pair)).slice(0, DIGEST_LETTERS);
+    return Object.fromEntries(Object.entries(metadata).map((pair) => [digestOf(pair), '']));
+  }
+
+  /** The same record; its content is opened when it is looked at, since most who have a record do not. */
+  reveal<T extends RecordedSandbox | null>(recorded: T): T {
+    if (recorded === null || recorded.sealed === null) return recorded;
+    const { id, vault, sealed } = recorded;
+    let opened: Content | null = null;
+    const look = (): Content => {
+      try {
+        opened ??= this.#opened(id, vault, sealed);
+      } catch (thrown) {
+        // Of one that is damaged the others are shown all the same.
+        return hidden(asAppError(thrown));
+      }
+      return (
+        opened ??
+        hidden(new AppError('vault_closed', `The vault ${vault} is closed, and what it holds cannot be read.`))
+      );
+    };
+    return Object.defineProperties(
+      { ...recorded },
+      {
+        env: { enumerable: true, get: () => look().env },
+        metadata: { enumerable: true, get: () => look().metadata },
+      },
+    );
+  }
+
+  /** Null: its vault is closed. */
+  #opened(id: SandboxId, vault: VaultName, sealed: Uint8Array): Content | null {
+    const held = this.#keys.content(vault);
+    if (held === null) return null;
+    const place = { organisationId: held.organisationId, vault, table: TABLE, column: COLUMN, row: id };
+    return JSON.parse(openContent(held.key, place, sealed)) as Content;
+  }
+
+  #isPlain(vault: VaultName): boolean {
+    return this.#ports.kms === undefined || vault === DEFAULT_VAULT;
+  }
+
+  async #keyOf(vault: VaultName) {
+    await this.#ensureOpen(vault);
+    const held = this.#keys.content(vault);
+    // It is open since before this process was there, and its KMS has not answered since.
+    if (held === null) throw new AppError('kms_unavailable', `The KMS of the vault ${vault} does not answer.`);
+    return held;
+  }
+}
+
+/** The same records, with what is a tenant's sealed on its way in and opened on its way out. */
+export function sealing(records: Records, contents: Contents): Records {
+  const reveal = <T extends RecordedSandbox | null>(one: T) => contents.reveal(one);
+  const { faces } = records;
+  const own: Partial<Records> = {
+    addSandboxes: async (sandboxes) =>
+      records.addSandboxes(await Promise.all(sandboxes.map((one) => contents.seal(one)))),
+    findSandbox: async (id) => reveal(await records.findSandbox(id)),
+    findSandboxByName: async (...named) => reveal(await records.findSandboxByName(...named)),
+    listSandboxes: async (page) => {
+      const { items, next } = await records.listSandboxes(page);
+      return { items: items.map(reveal), next };
+    },
+    allSandboxes: async () => (await records.allSandboxes()).map(reveal),
+    updateSandbox: async (...update) => reveal(await records.updateSandbox(...update)),
+    sandboxesToWake: async (...asked) => (await records.sandboxesToWake(...asked)).map(reveal),
+    sandboxesToExpire: async (...asked) => (await records.sandboxesToExpire(...asked)).map(reveal),
+    beginOperation: async (begin) => reveal(await records.beginOperation(begin)),
+    endOperation: async (end) => reveal(await records.endOperation(end)),
+    faces: over(faces, {
+      findReach: async (id) => {
+        const reach = await faces.findReach(id);
+        return reach === null ? null : { ...reach, sandbox: reveal(reach.sandbox) };
+      },
+      listByRun: async (page) => {
+        const alike = (await filters(page)).map((metadata) => faces.listByRun({ ...page, metadata }));
+        const found = (await Promise.all(alike)).flat();
+        return found.toSorted(byRun(page.order)).slice(0, page.limit).map(reveal);
+      },
+      countByRun: async (asked) => {
+        const counts = (await filters(asked)).map((metadata) => faces.countByRun({ ...asked, metadata }));
+        return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+      },
+    }),
+  };
+
+  /** A filter reads content, so it opens the vaults that it looks into. As it is, for what is kept in clear. */
+  async function filters({ metadata, projectId }: RunsAsked): Promise<readonly Texts[]> {
+    if (Object.keys(metadata).length === 0) return [metadata];
+    const organisationId = await records.tenants.organisationOf(projectId);
+    const all = organisationId === null ? [] : await records.vaults.list(organisationId);
+    // In one that was never opened lies nothing.
+    const sealed = all.filter(({ keyring, state }) => keyring !== null && state === 'ready');
+    return [metadata, ...(await Promise.all(sealed.map(({ name }) => contents.digests(name, metadata))))];
+  }
+  return over(records, own);
+}
+
+function byRun(order: 'asc' | 'desc') {
+  const sign = order === 'asc' ? 1 : -1;
+  return (a: RecordedSandbox, b: RecordedSandbox) =>
+    sign * (runBeganAt(a).getTime() - runBeganAt(b).getTime()) || (a.id < b.id ? -1 : 1);
+}
+
+/** Content that is not to be had: whoever looks into it is told why, and so is who copies or sends it. */
+function hidden(why: AppError): Content {
+  const tell = () => {
+    throw why;
+  };
+  const content = Object.freeze(Object.defineProperty({}, 'hidden', { enumerable: true, get: tell })) as Texts;
+  HIDDEN.add(content);
+  return { env: content, metadata: content };
+}
+
+function over<T extends object>(target: T, own: Partial<T>): T {
+  return new Proxy(target, {
+    get(inner, name) {
+      if (Object.hasOwn(own, name)) return own[name as keyof T];
+      const value: unknown = Reflect.get(inner, name, inner);
+      return typeof value === 'function' ? value.bind(inner) : value;
+    },
+  });
+}
