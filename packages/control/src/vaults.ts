@@ -97,8 +97,9 @@ export class Vaults {
 
   /** The same node, but that a vault is open before anything is done in it. */
   before(node: NodePort): NodePort {
-    const within = <T>(vault: VaultName, call: () => Promise<T>) => this.#within(vault, call);
-    // The others are what stops a sandbox.
+    // What stops a sandbox: it runs in a vault that is open then, and nobody is asked whether it may.
+    const stops = <T>(vault: VaultName, call: () => Promise<T>) =>
+      this.#using(vault, () => this.#orOpened(vault, call));
     const usable = <T>(vault: VaultName, call: () => Promise<T>) =>
       this.#within(vault, async () => {
         this.requireUsable(vault);
@@ -107,10 +108,10 @@ export class Vaults {
     const opens: Partial<NodePort> = {
       start: (order) => usable(order.vault, () => node.start(order)),
       goOn: (order) => usable(order.vault, () => node.goOn(order)),
-      snapshot: (order) => within(order.vault, () => node.snapshot(order)),
-      pause: (order) => within(order.vault, () => node.pause(order)),
+      snapshot: (order) => stops(order.vault, () => node.snapshot(order)),
+      pause: (order) => stops(order.vault, () => node.pause(order)),
       rewind: (order) => usable(order.vault, () => node.rewind(order)),
-      destroy: (order) => within(order.vault, () => node.destroy(order)),
+      destroy: (order) => stops(order.vault, () => node.destroy(order)),
       importPoints: (order, signal) => usable(order.vault, () => node.importPoints(order, signal)),
       handOver: (order, signal) => usable(order.vault, () => node.handOver(order, signal)),
       arrive: (order, signal) => usable(order.vault, () => node.arrive(order, signal)),
@@ -130,12 +131,13 @@ export class Vaults {
     });
   }
 
-  /** Closes what nothing has needed for a while. */
+  /** Closes what nothing has needed for a while, and has the keys of what is needed. */
   async closeUnused(): Promise<void> {
     const { node, clock, logger } = this.#ports;
     const present = await node.vaults();
     this.#open = openAmong(present);
     for (const { vault, state, lives } of present) {
+      if (state === 'open' && lives > 0) await this.#confirmOpen(vault);
       // That one has no key to be rid of, and is open from the node's start.
       if (state !== 'open' || lives > 0 || vault === DEFAULT_VAULT) continue;
       const { count, lastMs } = this.#useOf(vault);
@@ -144,6 +146,14 @@ export class Vaults {
         logger.warn({ vault, err }, 'an unused vault could not be closed'),
       );
     }
+  }
+
+  /** One that was open before this process was there: its key is to be had, or that it may not be used any more is to be known. */
+  async #confirmOpen(name: VaultName): Promise<void> {
+    if (this.#confirmed.has(name)) return;
+    await this.ensureOpen(name).catch((err: unknown) =>
+      this.#ports.logger.warn({ vault: name, err }, 'an open vault is one that could not be opened now'),
+    );
   }
 
   /** After an opening that is under way. Idempotent. Throws `vault_in_use` while something runs in it that is not to be ended. */
@@ -215,16 +225,20 @@ export class Vaults {
   async #within<T>(name: VaultName, call: () => Promise<T>): Promise<T> {
     return this.#using(name, async () => {
       await this.ensureOpen(name);
-      try {
-        return await call();
-      } catch (thrown) {
-        if (!isCode(thrown, 'vault_closed')) throw thrown;
-        // Nothing was done: it was closed after it was last heard of.
-        this.#isShut(name);
-        await this.ensureOpen(name);
-        return await call();
-      }
+      return await this.#orOpened(name, call);
     });
+  }
+
+  /** Once more after an opening, where the vault is closed: nothing was done then. */
+  async #orOpened<T>(name: VaultName, call: () => Promise<T>): Promise<T> {
+    try {
+      return await call();
+    } catch (thrown) {
+      if (!isCode(thrown, 'vault_closed')) throw thrown;
+      this.#isShut(name);
+      await this.ensureOpen(name);
+      return await call();
+    }
   }
 
   /** Opens nothing; but one that was thought to be open is, since somebody may have begun to close it, and not have done so. */

@@ -334,9 +334,31 @@ describe('a vault that is open', () => {
     await world.snapshot(id);
     await world.pause(id);
     expect(await world.get(id)).toMatchObject({ status: 'paused' });
-    // Asked once, and not by each call.
-    expect(world.kms.asked.unwrap).toBe(2);
+    // What stops it asks nobody.
+    expect(world.kms.asked.unwrap).toBe(1);
     await world.control.close();
+  });
+
+  it('is paused and deleted in without anybody being asked, and asked for once what runs in it is seen', async () => {
+    const world = new Vaulted();
+    const [paused, removed, left] = await Promise.all([1, 2, 3].map(() => world.create()));
+    if (paused === undefined || removed === undefined || left === undefined) throw new Error('there are three');
+    world.kms.mood = 'down';
+    world.restart();
+    const before = world.kms.asked.unwrap;
+    await world.pause(paused.id);
+    await world.remove(removed.id);
+    expect(world.kms.asked.unwrap).toBe(before);
+    const keys = new VaultKeys(world.ports);
+    const vaults = new Vaults(world.ports, keys, { closeAfterMs: CLOSE_AFTER_MS });
+    await vaults.closeUnused();
+    expect(keys.held()).toEqual([]);
+    world.kms.mood = 'up';
+    world.nowMs += 60_000;
+    await vaults.closeUnused();
+    expect(keys.held()).toEqual([OWN]);
+    expect(world.isOpen).toBe(true);
+    expect(await world.get(left.id)).toMatchObject({ status: 'running' });
   });
 
   it('has what is doomed removed, and one that is closed when it is opened again', async () => {
