@@ -206,9 +206,7 @@ export function createNode(options: NodeOptions): Node {
         memory: { totalMib: machinery.budget.totalMib, promisedMib: machinery.budget.promisedMib },
         pool: pool.status(),
         wayOut: wayOut.status(),
-        vaults: (await vaults.list()).flatMap(({ vault: name, encrypted, space }) =>
-          space === null ? [] : [{ name, encrypted, ...space }],
-        ),
+        vaults: await vaults.openWithSpace(),
         archives: [...options.archives.keys()],
       };
     },

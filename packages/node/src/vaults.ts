@@ -15,6 +15,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   AppError,
   type KeyBytes,
+  type NodeCapabilities,
   type NodeVault,
   type Vault,
   type VaultContainer,
@@ -30,7 +31,6 @@ const LOOK_MS = 20;
 interface Held {
   readonly vault: Vault;
   readonly encrypted: boolean;
-  readonly way: VaultContainer['way'];
   isOpen: boolean;
   uses: number;
   /** Aborts what takes long in it. */
@@ -144,6 +144,18 @@ export class Vaults {
     });
   }
 
+  /** Those that are open, and answer: one that does not harms no other. Nobody else is asked, since it is told with each create. */
+  async openWithSpace(): Promise<NodeCapabilities['vaults']> {
+    const open = [...this.#held.values()].filter(({ isOpen }) => isOpen);
+    const seen = await Promise.all(
+      open.map(async ({ vault, encrypted }) => {
+        const space = await vault.space().catch(() => null);
+        return space === null ? [] : [{ name: vault.name, encrypted, ...space }];
+      }),
+    );
+    return seen.flat();
+  }
+
   async list(): Promise<readonly NodeVault[]> {
     const containers = await this.#list();
     return Promise.all(containers.map((container) => this.#view(container)));
@@ -237,8 +249,8 @@ export class Vaults {
     if (lives > 0) throw inUse(name, `${lives} sandboxes run in it`, { lives });
   }
 
-  #hold(vault: Vault, { encrypted, way }: VaultContainer, isOpen = true): Held {
-    const held: Held = { vault, encrypted, way, isOpen, uses: 0, stop: new AbortController() };
+  #hold(vault: Vault, { encrypted }: VaultContainer, isOpen = true): Held {
+    const held: Held = { vault, encrypted, isOpen, uses: 0, stop: new AbortController() };
     this.#held.set(vault.name, held);
     return held;
   }

@@ -27,6 +27,21 @@ describe.each(WORLD_KINDS)('vaults of a node whose runtime keeps memory $memory,
     expect((await world.node.capabilities()).vaults.map(({ name }) => name)).toEqual([DEFAULT_VAULT]);
   });
 
+  it('are told of with their space at each create, and nobody but them is asked; one that does not answer harms no other', async () => {
+    await using world = await makeWorld({ ...kind, reached: 'itself' });
+    await make(world);
+    await world.node.openVault({ vault: OWN, key: key() });
+    const lists = () => world.faults.steps.filter((step) => step === 'containers.list').length;
+    const before = lists();
+    const names = async () => (await world.node.capabilities()).vaults.map(({ name }) => name);
+    expect(await names()).toEqual([DEFAULT_VAULT, OWN]);
+    const own = world.containers.opened.get(OWN);
+    if (own === undefined) throw new Error('it is open');
+    own.space = () => Promise.reject(new Error('EIO'));
+    expect(await names()).toEqual([DEFAULT_VAULT]);
+    expect(lists()).toBe(before);
+  });
+
   it('wipe the key that was given, also when it is the wrong one', async () => {
     await using world = await makeWorld({ ...kind, reached: 'itself' });
     const [first, right, wrong] = [key(), key(), key(8)];
