@@ -21,8 +21,8 @@ missing_packages() {
 find_wanted() {
   btrfs_library=libbtrfsutil1
   [ "$DEBIAN" = 12 ] || btrfs_library=libbtrfsutil1t64
-  WANTED=$(missing_packages btrfs-progs "$btrfs_library" ca-certificates debian-archive-keyring e2fsprogs gcc \
-    libc6-dev mmdebstrap protobuf-compiler util-linux zstd)
+  WANTED=$(missing_packages btrfs-progs "$btrfs_library" ca-certificates cryptsetup-bin debian-archive-keyring e2fsprogs \
+    gcc libc6-dev libssl-dev mmdebstrap protobuf-compiler util-linux zstd)
   has_postgresql || WANTED="$WANTED postgresql"
   command -v npm >/dev/null 2>&1 || WANTED="$WANTED nodejs npm"
   find_cargo || WANTED="$WANTED $(debian_rust)"

@@ -18,7 +18,7 @@ interface Counts {
 const ROOT = new URL('..', import.meta.url).pathname;
 const BIN = join(ROOT, 'node_modules/.bin');
 
-const CRATES = ['guest/agent', 'packages/adapters/root-helper/program'];
+const CRATES = ['guest/agent', 'packages/adapters/root-helper/program', 'packages/adapters/root-helper/vault-server'];
 const JAIL = 'packages/adapters/runtime-qemu/jail';
 const FULL = process.argv.includes('--full');
 

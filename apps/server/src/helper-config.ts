@@ -5,7 +5,7 @@ import type { HelperConfig } from '@space/root-helper';
 import type { VmmBuilds } from '@space/runtime-qemu/kept-builds';
 import { vmmSettings } from '@space/runtime-qemu/vmm-programs';
 import type { Config } from './config.ts';
-import { helperFolderOf, livesFolderOf, probeFolderOf, vaultFolderOf } from './places.ts';
+import { helperFolderOf, livesFolderOf, probeFolderOf, vaultFolderOf, vaultsFolderOf } from './places.ts';
 
 /** One for the machine, whatever platforms run on it: no two VMMs share a uid. */
 const UID_REGISTRY = '/run/space/uids';
@@ -25,6 +25,8 @@ export function helperConfig(
     runDir: livesFolderOf(config),
     uids: { ...config.vmmUids, registry: UID_REGISTRY },
     launcher: assets.jail.launcher,
+    vaultsFolder: vaultsFolderOf(config),
+    vaultServer: assets.vaultServer.program,
     vaults: [{ name: DEFAULT_VAULT, folder: vaultFolderOf(config, DEFAULT_VAULT), backing: config.vault }],
     places: { probe: probeFolderOf(config) },
   };

@@ -6,11 +6,11 @@ import type { Assets } from '@space/guest-image';
 import { createNode, type Node } from '@space/node';
 import type { RootHelper } from '@space/root-helper';
 import { findBuilds, openQemuRuntime, probeAccelerator } from '@space/runtime-qemu';
+import { BtrfsContainers } from '@space/store-btrfs';
 import { openArchives } from './archives.ts';
 import { chance, clock } from './clock.ts';
 import type { Config } from './config.ts';
-import { plainContainers } from './containers.ts';
-import { buildsFolderOf, livesFolderOf, nodeFolderOf, probeFolderOf, vaultFolderOf } from './places.ts';
+import { buildsFolderOf, livesFolderOf, nodeFolderOf, probeFolderOf, vaultsFolderOf } from './places.ts';
 import type { Tracing } from './tracing.ts';
 
 export type NodeConfig = Pick<Config, 'dataDir' | 'runDir' | 'vault' | 'memoryMib' | 'poolMib' | 'archives'>;
@@ -65,7 +65,11 @@ async function composeNode(options: OpenNodeOptions): Promise<Node> {
     runtime,
     connectGuest: (vm, openMs) => connectGuest((port) => vm.connect(port), { vmEnded: vm.ended, limits: { openMs } }),
     egress,
-    containers: plainContainers([defaultVaultOf(config)], helper),
+    containers: new BtrfsContainers({
+      folder: vaultsFolderOf(config),
+      helper,
+      onDevices: config.vault.kind === 'device' ? [DEFAULT_VAULT] : [],
+    }),
     templates: Object.values(templates).map(({ name, disk, digest }) => ({ name, diskPath: disk, digest })),
     clock,
     chance,
@@ -81,8 +85,4 @@ async function composeNode(options: OpenNodeOptions): Promise<Node> {
     onWarning,
     facts: { runtime: 'qemu', accelerator, vmmVersion: vmm.version, jail: runtime.jail },
   });
-}
-
-function defaultVaultOf(config: NodeConfig) {
-  return { name: DEFAULT_VAULT, folder: vaultFolderOf(config, DEFAULT_VAULT), backing: config.vault.kind };
 }

@@ -22,8 +22,10 @@ export const gatewaySocketOf = ({ runDir }: Folders): string => join(runDir, 'ga
 /** Where the node brings what leaves sandboxes; control may not. */
 export const egressSocketOf = ({ runDir }: Folders): string => join(runDir, 'egress', 'link');
 
-export const vaultFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>, name: VaultName): string =>
-  join(dataDir, 'vaults', name);
+/** Each vault has the folder of its name there. */
+export const vaultsFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>): string => join(dataDir, 'vaults');
+export const vaultFolderOf = (folders: Pick<Folders, 'dataDir'>, name: VaultName): string =>
+  join(vaultsFolderOf(folders), name);
 /** What the snapshots in vaults need to run again; see `keepBuild`. */
 export const buildsFolderOf = ({ dataDir }: Pick<Folders, 'dataDir'>): string => join(dataDir, 'vmm');
 /** What the node keeps beside vaults. */

@@ -31,6 +31,8 @@ export interface Assets {
   readonly jail: { readonly launcher: string; readonly digest: string };
   /** The process that has root. */
   readonly helper: { readonly program: string; readonly digest: string };
+  /** The process that shows what is in an encrypted vault, where the kernel does not. */
+  readonly vaultServer: { readonly program: string; readonly digest: string };
   readonly templates: {
     /** `disk` is a sparse raw image with one ext4 file system and no partitions. */
     readonly base: {
@@ -57,6 +59,7 @@ const assetsSchema: z.ZodType<Assets> = z.strictObject({
   initramfs: z.strictObject({ path, digest, agentVersion: z.string() }),
   jail: z.strictObject({ launcher: path, digest }),
   helper: z.strictObject({ program: path, digest }),
+  vaultServer: z.strictObject({ program: path, digest }),
   templates: z.strictObject({
     base: z.strictObject({ name: z.string(), disk: path, sizeBytes: z.int().positive(), digest }),
   }),
@@ -93,6 +96,7 @@ export async function findAssets(): Promise<Assets | undefined> {
     assets.initramfs.path,
     assets.jail.launcher,
     assets.helper.program,
+    assets.vaultServer.program,
     assets.templates.base.disk,
   ];
   const there = await Promise.allSettled(files.map((file) => access(file)));

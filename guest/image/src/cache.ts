@@ -12,7 +12,16 @@ import { chmod, lstat, mkdir, mkdtemp, open, readdir, readFile, rename, rm, utim
 import { dirname, join } from 'node:path';
 import { run } from './run.ts';
 
-export const ARTEFACT_KINDS = ['vmm', 'kernel', 'agent', 'jail', 'helper', 'initramfs', 'base'] as const;
+export const ARTEFACT_KINDS = [
+  'vmm',
+  'kernel',
+  'agent',
+  'jail',
+  'helper',
+  'vault-server',
+  'initramfs',
+  'base',
+] as const;
 type ArtefactKind = (typeof ARTEFACT_KINDS)[number];
 
 export const cacheDir = (): string => process.env['SPACE_CACHE'] || '/var/cache/space';

@@ -1,4 +1,4 @@
-/** Our Rust programs, static: built by cargo as the user who owns the checkout. */
+/** Our Rust programs, static where nothing is said: built by cargo as the user who owns the checkout. */
 import { copyFile, readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { digestFile, digestTree } from './digest.ts';
@@ -18,6 +18,7 @@ export async function buildCrate(
   crateDir: string,
   target: string,
   signal: AbortSignal,
+  isStatic = true,
 ): Promise<{ version: string; digest: string }> {
   const manifest = await readFile(join(crateDir, 'Cargo.toml'), 'utf8');
   const name = /^name\s*=\s*"([^"]+)"/m.exec(manifest)?.[1];
@@ -28,7 +29,10 @@ export async function buildCrate(
   const build = [cargo(), 'build', '--release', '--locked', '--quiet', '--target', TARGET];
   await run([...owner.prefix, ...build], {
     cwd: crateDir,
-    env: { ...owner.env, CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS: '-C target-feature=+crt-static' },
+    env: {
+      ...owner.env,
+      CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS: `-C target-feature=${isStatic ? '+' : '-'}crt-static`,
+    },
     signal,
   });
   await copyFile(join(crateDir, 'target', TARGET, 'release', name), target);

@@ -14,6 +14,7 @@ export interface InputKeys {
   readonly agent: string;
   readonly jail: string;
   readonly helper: string;
+  readonly 'vault-server': string;
   readonly initramfs: string;
   readonly base: string;
 }
@@ -25,7 +26,7 @@ const source = (name: string): string => join(import.meta.dirname, name);
 const recipe = (name: string): string => join(recipeDir, name);
 
 export async function inputKeys(): Promise<InputKeys> {
-  const [vmm, kernel, base, crateBuild, agentBuild, agentSources, jailSources, helperSources, packing] =
+  const [vmm, kernel, base, crateBuild, agentBuild, agentSources, jailSources, helperSources, serverSources, packing] =
     await Promise.all([
       digestFiles([recipe('vmm.json'), source('vmm.ts'), source('debian.ts')]),
       digestFiles([recipe('kernel.json'), ...['kernel.ts', 'bzimage.ts', 'modules.ts', 'debian.ts'].map(source)]),
@@ -35,12 +36,23 @@ export async function inputKeys(): Promise<InputKeys> {
       digestAgentSources(),
       digestHostProgram('jail'),
       digestHostProgram('helper'),
+      digestHostProgram('vault-server'),
       digestFiles([source('initramfs.ts'), source('cpio.ts')]),
     ]);
   const agent = digestValue({ crateBuild, agentBuild, agentSources });
   const jail = digestValue({ crateBuild, jailSources });
   const helper = digestValue({ crateBuild, helperSources });
-  return { vmm, kernel, agent, jail, helper, initramfs: digestValue({ kernel, agent, packing }), base };
+  const server = digestValue({ crateBuild, serverSources });
+  return {
+    vmm,
+    kernel,
+    agent,
+    jail,
+    helper,
+    'vault-server': server,
+    initramfs: digestValue({ kernel, agent, packing }),
+    base,
+  };
 }
 
 /** One digest of everything that the assets are made from. */

@@ -16,7 +16,7 @@ import { KEPT_UNUSED_DAYS, pruneCache } from './prune.ts';
 import { parseBaseRecipe, parseKernelRecipe, parseVmmRecipe, readRecipe } from './recipe.ts';
 import { buildVmm, parseVmmNote, vmmPaths } from './vmm.ts';
 
-const TOTAL_STEPS = 10;
+const TOTAL_STEPS = 11;
 
 async function buildAssets(keys: InputKeys, signal: AbortSignal): Promise<Assets> {
   const [vmmRecipe, kernelRecipe, baseRecipe] = await Promise.all([
@@ -59,7 +59,8 @@ async function buildAssets(keys: InputKeys, signal: AbortSignal): Promise<Assets
     });
   const jailBuild = reportStep(step(8, 'Jail of the VMM'), () => hostProgram('jail'));
   const helperBuild = reportStep(step(9, 'Helper that has root'), () => hostProgram('helper'));
-  const initramfsBuild = reportStep(step(10, 'Guest agent and initramfs'), async () => {
+  const vaultServerBuild = reportStep(step(10, 'Vault server'), () => hostProgram('vault-server'));
+  const initramfsBuild = reportStep(step(11, 'Guest agent and initramfs'), async () => {
     const [agent, kernel] = await Promise.all([
       provideArtefact({
         kind: 'agent',
@@ -82,13 +83,14 @@ async function buildAssets(keys: InputKeys, signal: AbortSignal): Promise<Assets
     });
   });
 
-  await settleAll([vmmBuild, kernelBuild, baseBuild, jailBuild, helperBuild, initramfsBuild]);
-  const [vmm, kernel, base, jail, helper, initramfs] = await Promise.all([
+  await settleAll([vmmBuild, kernelBuild, baseBuild, jailBuild, helperBuild, vaultServerBuild, initramfsBuild]);
+  const [vmm, kernel, base, jail, helper, vaultServer, initramfs] = await Promise.all([
     vmmBuild,
     kernelBuild,
     baseBuild,
     jailBuild,
     helperBuild,
+    vaultServerBuild,
     initramfsBuild,
   ]);
   const paths = vmmPaths(vmm.dir, vmmRecipe);
@@ -105,6 +107,7 @@ async function buildAssets(keys: InputKeys, signal: AbortSignal): Promise<Assets
     initramfs: { path: initramfsPath(initramfs.dir), digest: initramfs.digest, agentVersion: initramfs.agentVersion },
     jail: { launcher: hostProgramPath('jail', jail.dir), digest: jail.digest },
     helper: { program: hostProgramPath('helper', helper.dir), digest: helper.digest },
+    vaultServer: { program: hostProgramPath('vault-server', vaultServer.dir), digest: vaultServer.digest },
     templates: {
       base: { name: baseRecipe.name, disk: baseDiskPath(base.dir), sizeBytes: base.sizeBytes, digest: base.digest },
     },

@@ -55,7 +55,10 @@ export async function run(argv: readonly string[], options: RunOptions = {}): Pr
 const WITHOUT_VAULTS = `
 while read -r _ target kind _; do
   target=$(printf %b "$target")
-  if [ "$kind" = btrfs ] && [ -e "$target/vault.json" ]; then umount --lazy "$target"; fi
+  case "$kind" in
+  btrfs) [ ! -e "$target/vault.json" ] || umount --lazy "$target" ;;
+  fuse.space-vault) umount --lazy "$target" ;;
+  esac
 done < /proc/mounts
 exec "$@"`;
 

@@ -24,7 +24,8 @@ export function containersSuite(name: string, makeBench: () => Promise<Container
   };
   const plain = { sizeBytes: SIZE_BYTES, key: null, token: null };
   const locked = (key: KeyBytes) => ({ sizeBytes: SIZE_BYTES, key, token: 'wrapped' });
-  const key = (fill: number) => new Key(new Uint8Array(64).fill(fill));
+  const key = (fill: number) => new Key(bytesOf(fill));
+  const bytesOf = (fill: number) => Uint8Array.from({ length: 64 }, (_, index) => fill + index);
   const stateOf = async (containers: VaultContainers, vault: VaultName) =>
     (await containers.list()).find((one) => one.vault === vault);
 
@@ -66,7 +67,7 @@ export function containersSuite(name: string, makeBench: () => Promise<Container
       const own = key(7);
       await containers.create(ONE, locked(own));
       const opened = await containers.open(ONE, own);
-      expect(own.reveal()).toEqual(new Uint8Array(64).fill(7));
+      expect(own.reveal()).toEqual(bytesOf(7));
       await opened.close();
     });
 

@@ -4,9 +4,19 @@
  */
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, type LifeId, type Size, type SnapshotId, type VaultFile } from '@space/core';
+import {
+  AppError,
+  type KeyBytes,
+  type LifeId,
+  type Size,
+  type SnapshotId,
+  type VaultContainer,
+  type VaultFile,
+  type VaultName,
+} from '@space/core';
 import { z } from 'zod';
 import { type Connection, ConnectionLost, connectWithin } from './connection.ts';
+import { lendKey } from './lent-key.ts';
 
 /** What a VMM is started as: its build by name, how it comes to its guest, and what executes it. */
 export interface VmmKind {
@@ -44,17 +54,36 @@ interface LifeOfVmm {
   readonly size: Size;
 }
 
+/** The key of a vault, if it has one, and what to keep in its header. */
+interface VaultKey {
+  readonly key: KeyBytes | null;
+  readonly token: string | null;
+}
+
 export interface RootHelper {
   readonly limits: HelperLimits;
-  /** Mounts the vault, which is made when there is none. `mounted`: it was not before. */
-  openVault(name: string): Promise<{ readonly uuid: string; readonly mounted: boolean }>;
-  /** Throws `unavailable`, with all as it was, while files are in use. */
+  /**
+   * Makes the container of a vault that is not configured: with a key an encrypted one, whose header keeps the token. Nothing to do
+   * where it is there with that key. `sizeBytes` is made up to whole MiB.
+   */
+  createVault(name: string, wish: { readonly sizeBytes: number } & VaultKey): Promise<void>;
+  /**
+   * Mounts the vault; one that is configured as plain is made when there is none. One that is open is taken up without its key.
+   * `mounted`: it was not before.
+   */
+  openVault(name: string, key?: KeyBytes | null): Promise<{ readonly uuid: string; readonly mounted: boolean }>;
+  /** Throws `vault_in_use`, with all as it was, while files are in use. */
   closeVault(name: string): Promise<void>;
   /**
    * Pages of a running life that are as they are in a point are noted anew, so that the node of the file system that tells where they lie is the life's
    * own. No byte changes. Returns how many they were.
    */
   partLife(vault: string, pages: PagesOfLife): Promise<number>;
+  /** Makes it larger, open or closed; never smaller. */
+  growVault(name: string, sizeBytes: number): Promise<void>;
+  /** Destroys the header and every copy of it first. Throws `vault_in_use` while it is open. Idempotent. */
+  removeVault(name: string): Promise<void>;
+  vaults(): Promise<readonly VaultContainer[]>;
   /** Makes the run folder and starts a VMM for it. `complaints`: a socket that becomes its standard error. */
   startVmm(run: string, kind: VmmKind, complaints: number): Promise<StartedVmm>;
   /**
@@ -72,9 +101,13 @@ export interface RootHelper {
 /** What a verb may take, beyond what the helper itself allows it. Making a file system or waiting for a death takes time. */
 const LIMITS_MS = {
   hello: 5_000,
+  vaults: 30_000,
+  createVault: 120_000,
   openVault: 120_000,
   closeVault: 60_000,
   partLife: 15_000,
+  growVault: 60_000,
+  removeVault: 60_000,
   startVmm: 20_000,
   equipVmm: 15_000,
   endVmm: 15_000,
@@ -96,6 +129,14 @@ const limitsSchema = z.object({
 });
 const vaultSchema = z.strictObject({ uuid: z.string(), mounted: z.boolean() });
 const partedSchema = z.strictObject({ equal: z.int().min(0) });
+const vaultsSchema = z.array(
+  z.strictObject({
+    vault: z.string().transform((name) => name as VaultName),
+    encrypted: z.boolean(),
+    open: z.boolean(),
+    way: z.enum(['plain', 'dm-crypt', 'server']),
+  }),
+);
 const vmmSchema = z.strictObject({ pid: z.int().min(2), startTime: z.string().regex(/^\d+$/) });
 const passedSchema = z.strictObject({ disk: z.int().min(0), memory: z.int().min(0) });
 
@@ -134,8 +175,39 @@ class Helper implements RootHelper {
     this.limits = limits;
   }
 
-  async openVault(name: string) {
-    return vaultSchema.parse(await this.#client.ask('openVault', [name]));
+  async createVault(name: string, { sizeBytes, key, token }: { readonly sizeBytes: number } & VaultKey) {
+    nothing.parse(await this.#askKeyed('createVault', [name, mibOf(sizeBytes)], { key, token }));
+  }
+
+  async openVault(name: string, key: KeyBytes | null = null) {
+    return vaultSchema.parse(await this.#askKeyed('openVault', [name], { key, token: null }));
+  }
+
+  async growVault(name: string, sizeBytes: number) {
+    nothing.parse(await this.#client.ask('growVault', [name, mibOf(sizeBytes)]));
+  }
+
+  async removeVault(name: string) {
+    nothing.parse(await this.#client.ask('removeVault', [name]));
+  }
+
+  async vaults() {
+    return vaultsSchema.parse(await this.#client.ask('vaults', []));
+  }
+
+  /** Each time that it is said, the key goes over a connection of its own, which only the helper has the other end of. */
+  async #askKeyed(verb: Verb, words: readonly string[], { key, token }: VaultKey): Promise<unknown> {
+    if (key === null) return await this.#client.ask(verb, [...words, 'plain']);
+    const lent: (() => void)[] = [];
+    try {
+      return await this.#client.ask(verb, [...words, 'keyed'], () => {
+        const { descriptor, end } = lendKey(key, token);
+        lent.push(end);
+        return descriptor;
+      });
+    } finally {
+      for (const end of lent) end();
+    }
   }
 
   async closeVault(name: string) {
@@ -169,6 +241,9 @@ class Helper implements RootHelper {
     this.#client.close();
   }
 }
+
+const MIB = 1024 * 1024;
+const mibOf = (sizeBytes: number): string => String(Math.ceil(sizeBytes / MIB));
 
 /** One connection, made anew when it is lost. */
 class Client {

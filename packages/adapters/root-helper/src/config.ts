@@ -26,7 +26,7 @@ export interface HelperConfig {
   readonly folder: string;
   /** The folder of run folders; made when it is missing. Short: socket paths have a limit. */
   readonly runDir: string;
-  /** User ids for VMMs, and the folder, on the file system of `runDir`, in which it is noted which are taken. */
+  /** User ids for VMMs (all but the last, which the vault servers run as), and the folder, on the file system of `runDir`, in which it is noted which are taken. */
   readonly uids: { readonly first: number; readonly count: number; readonly registry: string };
   /** The program that starts a VMM in its jail. */
   readonly launcher: string;
@@ -39,6 +39,10 @@ export interface HelperConfig {
   /** Nothing that a VMM writes is longer. */
   readonly fileBytes: number;
   readonly vaults: readonly HelperVault[];
+  /** Where further vaults are made, each in a folder of its name; those above may lie there too. */
+  readonly vaultsFolder?: string;
+  /** The program that shows what is in an encrypted vault, where the kernel has no dm-crypt. */
+  readonly vaultServer?: string;
   /** Other folders in which lives can lie, by name. */
   readonly places: Readonly<Record<string, string>>;
 }
@@ -63,6 +67,8 @@ export function configText(config: HelperConfig): string {
     ...config.vmmSockets.map((name) => `vmm-socket ${name}`),
     ...Object.entries(config.bootFiles).map(([inside, outside]) => `boot-file ${inside} ${outside}`),
     ...config.vaults.flatMap(vaultLines),
+    ...(config.vaultsFolder === undefined ? [] : [`vaults-folder ${config.vaultsFolder}`]),
+    ...(config.vaultServer === undefined ? [] : [`vault-server ${config.vaultServer}`]),
     ...Object.entries(config.places).map(([name, path]) => `place ${name} ${path}`),
     ...config.vmmPrograms.flatMap(({ kind, argv }) => [
       `program ${kind.build} ${kind.mode} ${kind.accelerator}`,

@@ -18,6 +18,11 @@ const errorCode = z.enum([
   'name_taken',
   'vm_lost',
   'restore_failed',
+  'not_found',
+  'vault_key_wrong',
+  'vault_damaged',
+  'vault_in_use',
+  'vault_busy',
 ]);
 const answerSchema = z.union([
   z.strictObject({ id: z.int(), ok: z.unknown() }),

@@ -7,4 +7,5 @@
  * Invariants: two processes never have one vault open; what has a name in the vault is whole and durable; opening removes
  * what a dead process had in the making; closing proves that nothing can still reach the vault.
  */
+export { BtrfsContainers, type ContainersOptions } from './containers.ts';
 export { openVault, type VaultOptions } from './open-vault.ts';

@@ -10,7 +10,7 @@
 import { closeSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError, type Vault, type VaultName } from '@space/core';
+import { AppError, type KeyBytes, type Vault, type VaultName } from '@space/core';
 import type { PagesOfLife, RootHelper } from '@space/root-helper';
 import { removeStaged } from './cleanup.ts';
 import { errnoOf } from './failures.ts';
@@ -25,9 +25,11 @@ export interface VaultOptions {
   readonly folder: string;
   readonly backing: 'loop' | 'device';
   readonly helper: Pick<RootHelper, 'openVault' | 'closeVault' | 'partLife'>;
+  /** Of an encrypted one, unless it is open and is taken up. It is not kept. */
+  readonly key?: KeyBytes | null;
 }
 
-/** Throws `unavailable` when the vault is in use, is not ours, or cannot be mounted. */
+/** Throws `vault_busy` when another process has the vault open, `unavailable` when it is not ours or cannot be mounted. */
 export function openVault(options: VaultOptions): Promise<Vault> {
   return openVaultWithSteps(options);
 }
@@ -44,9 +46,9 @@ export async function openVaultWithSteps(options: VaultOptions, step?: StepHook)
 }
 
 async function mountVault(options: VaultOptions, lock: number, step?: StepHook): Promise<Vault> {
-  const { name, folder, backing, helper } = options;
+  const { name, folder, backing, helper, key = null } = options;
   const layout = new Layout(join(folder, 'mnt'));
-  const { uuid, mounted } = await helper.openVault(name);
+  const { uuid, mounted } = await helper.openVault(name, key);
   try {
     await requireVaultFile(layout, name, uuid);
     await removeStaged(layout);
@@ -77,10 +79,11 @@ function takeLock({ name, folder }: VaultOptions): number {
     if (tryLock(lock)) return lock;
   } catch (thrown) {
     if (lock !== null) closeSync(lock);
+    if (errnoOf(thrown) === 'ENOENT') throw new AppError('not_found', `There is no vault ${name} on this node.`);
     throw new AppError('unavailable', `The vault ${name} in ${folder} could not be locked.`, { cause: thrown });
   }
   closeSync(lock);
-  throw new AppError('unavailable', `The vault ${name} in ${folder} is in use by another process.`);
+  throw new AppError('vault_busy', `The vault ${name} in ${folder} is in use by another process.`);
 }
 
 /** The id inside must be the UUID outside: a file that was swapped or a foreign file system does not pass. */

@@ -95,10 +95,10 @@ describe('opening', () => {
   it('refuses a vault that is open already, in this process or another', async () => {
     const holder = await startHolder(options.folder, 'hold');
     const refused = await failureOf(openVault(options));
-    expect(refused).toMatchObject({ code: 'unavailable', message: expect.stringContaining('in use') });
+    expect(refused).toMatchObject({ code: 'vault_busy', message: expect.stringContaining('in use') });
     await holder.kill();
     const vault = await openVault(options);
-    expect((await failureOf(openVault(options))).code).toBe('unavailable');
+    expect((await failureOf(openVault(options))).code).toBe('vault_busy');
     await vault.close();
   });
 
@@ -256,7 +256,7 @@ describe('closing', () => {
     const lifeId = await bootLife(vault);
     const file = await open(vault.lifeFiles(lifeId).memory, 'r+');
     const refused = await failureOf(vault.close());
-    expect(refused).toMatchObject({ code: 'unavailable', message: expect.stringContaining('in use') });
+    expect(refused).toMatchObject({ code: 'vault_in_use', message: expect.stringContaining('in use') });
     expect(await vault.lives()).toEqual([lifeId]);
     await file.close();
     await vault.close();

@@ -1,13 +1,21 @@
 /** A vault in a folder of its own that is taken down whole, whatever the test left: mounts, loop devices, files. */
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Vault, VaultName } from '@space/core';
+import { KeyBytes, type Vault, type VaultName } from '@space/core';
 import { loadAssets } from '@space/guest-image';
-import { connectHelper, type HelperConfig, type HelperVault, type RootHelper, startHelper } from '@space/root-helper';
+import {
+  connectHelper,
+  type HelperConfig,
+  type HelperProcess,
+  type HelperVault,
+  type RootHelper,
+  startHelper,
+} from '@space/root-helper';
 import type { VaultUnderTest } from '@space/testkit/vault-suite';
 import { expect } from 'vitest';
+import { BtrfsContainers } from '../src/containers.ts';
 import { openVaultWithSteps, type VaultOptions } from '../src/open-vault.ts';
 import type { StepHook } from '../src/steps.ts';
 
@@ -42,19 +50,32 @@ export async function vaultIn(
   backing: HelperVault['backing'],
   { name = 'default', node = { uid: 0, gid: 0 } }: { name?: string; node?: HelperConfig['node'] } = {},
 ): Promise<TestVault> {
+  const { helper } = await helperFor(folder, [{ name, folder, backing }], node);
+  return { name: name as VaultName, folder, backing: backing.kind, helper };
+}
+
+/** A helper that knows these vaults, and may make others in the folder. */
+export async function helperFor(
+  folder: string,
+  vaults: readonly HelperVault[],
+  node: HelperConfig['node'] = { uid: 0, gid: 0 },
+): Promise<{ readonly helper: RootHelper; readonly process: HelperProcess }> {
   const opened = helpers.get(folder) ?? [];
   helpers.set(folder, opened);
   const own = join(runFolderOf(folder), `${opened.length}`);
+  const assets = await loadAssets();
   const running = await startHelper({
-    program: (await loadAssets()).helper.program,
+    program: assets.helper.program,
     config: {
       node,
       folder: own,
       runDir: join(own, 'lives'),
       // There are no VMMs here.
-      uids: { first: 2_000_000_000, count: 1, registry: join(runFolderOf(folder), 'uids') },
+      uids: { first: 2_000_000_000, count: 2, registry: join(runFolderOf(folder), 'uids') },
       ...{ launcher: '/bin/false', vmmBuilds: {}, vmmSockets: [], vmmPrograms: [], bootFiles: {}, fileBytes: 1 },
-      vaults: [{ name, folder, backing }],
+      vaults,
+      vaultsFolder: folder,
+      vaultServer: assets.vaultServer.program,
       places: {},
     },
   });
@@ -64,7 +85,61 @@ export async function vaultIn(
     await running.close();
   });
   if (node.uid === 0) helper = await connectHelper(running.socketPath);
-  return { name: name as VaultName, folder, backing: backing.kind, helper };
+  return { helper, process: running };
+}
+
+export const SEALED = 'sealed' as VaultName;
+/** Of a vault, other ones by other numbers. */
+export const keyOf = (first: number): KeyBytes =>
+  new KeyBytes(Uint8Array.from({ length: 64 }, (_, index) => (first + index) % 256));
+
+/** A folder for containers, with a helper. */
+export async function makeContainers() {
+  const folder = await mkdtemp(join(tmpdir(), 'space-vault-'));
+  const { helper, process } = await helperFor(folder, []);
+  const containers = new BtrfsContainers({ folder, helper });
+  /** Of the vault. */
+  const container = join(folder, SEALED, 'vault.luks');
+  return { folder, container, helper, process, containers, dispose: () => takeDown(folder) };
+}
+
+/** Made once for all the tests of a file. */
+let pattern: Promise<string> | null = null;
+
+async function makePattern(): Promise<string> {
+  const { folder, containers } = await makeContainers();
+  await containers.create(SEALED, { sizeBytes: DEFAULT_BYTES, key: keyOf(1), token: null });
+  return folder;
+}
+
+/** As `makeWorld`, of an encrypted vault. The last of a file calls `forgetPattern`. */
+export async function makeSealedWorld(): Promise<VaultUnderTest> {
+  const { folder, containers } = await makeContainers();
+  let vault: Vault;
+  try {
+    pattern ??= makePattern();
+    execFileSync('cp', ['--archive', '--sparse=always', join(await pattern, SEALED), folder]);
+    vault = await containers.open(SEALED, keyOf(1));
+  } catch (thrown) {
+    await takeDown(folder);
+    throw thrown;
+  }
+  return {
+    vault,
+    reopen: async () => {
+      await vault.close();
+      vault = await containers.open(SEALED, keyOf(1));
+      return vault;
+    },
+    dispose: async () => {
+      try {
+        await vault.close();
+        await expectNothingLeft(folder);
+      } finally {
+        await takeDown(folder);
+      }
+    },
+  };
 }
 
 const refuse = () => Promise.reject(new Error('The helper serves another user'));
@@ -114,9 +189,15 @@ export async function makeWorld(sizeBytes = DEFAULT_BYTES, step?: StepHook): Pro
   };
 }
 
+export async function forgetPattern(): Promise<void> {
+  if (pattern !== null) await takeDown(await pattern);
+  pattern = null;
+}
+
 export async function expectNothingLeft(folder: string): Promise<void> {
   expect((await mountPoints()).filter((target) => target.startsWith(folder))).toEqual([]);
-  expect(loopsOf(join(folder, 'vault.btrfs'))).toEqual([]);
+  expect(await loopsIn(folder)).toEqual([]);
+  expect(await serversOf(folder)).toEqual([]);
 }
 
 /** All that is mounted, oldest first, with the id of each mount. */
@@ -133,12 +214,28 @@ export function attachLoop(file: string): string {
   return execFileSync('losetup', ['--find', '--show', file], { encoding: 'utf8' }).trim();
 }
 
-/** The devices on which a file is attached. */
-function loopsOf(file: string): string[] {
-  const listed = execFileSync('losetup', ['--noheadings', '--output', 'NAME', '--associated', file], {
-    encoding: 'utf8',
-  });
-  return listed.split('\n').filter(Boolean);
+/** The devices on which a file of the folder is attached. */
+export async function loopsIn(folder: string): Promise<string[]> {
+  const names = await readdir('/sys/block');
+  const files = await Promise.all(
+    names.map((name) => readFile(join('/sys/block', name, 'loop/backing_file'), 'utf8').catch(() => '')),
+  );
+  return names.filter((_, index) => files[index]?.startsWith(`${folder}/`)).map((name) => join('/dev', name));
+}
+
+/** The vault servers that have a file of the folder open. */
+export async function serversOf(folder: string): Promise<number[]> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const found = await Promise.all(
+    pids.map(async (pid) => {
+      const name = await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '');
+      if (!name.startsWith('space-vault-ser')) return [];
+      const fds = await readdir(`/proc/${pid}/fd`).catch(() => []);
+      const open = await Promise.all(fds.map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => '')));
+      return open.some((path) => path.startsWith(`${folder}/`)) ? [Number(pid)] : [];
+    }),
+  );
+  return found.flat();
 }
 
 /** By force, and idempotent. */
@@ -148,8 +245,7 @@ export async function takeDown(folder: string): Promise<void> {
   for (const target of (await mountPoints()).toReversed()) {
     if (target.startsWith(`${folder}/`)) execFileSync('umount', ['--lazy', target]);
   }
-  for (const file of ['vault.btrfs', 'device.img']) {
-    for (const device of loopsOf(join(folder, file))) execFileSync('losetup', ['--detach', device]);
-  }
+  for (const device of await loopsIn(folder)) execFileSync('losetup', ['--detach', device]);
+  for (const pid of await serversOf(folder)) process.kill(pid, 'SIGKILL');
   for (const path of [folder, runFolderOf(folder)]) await rm(path, { recursive: true, force: true });
 }

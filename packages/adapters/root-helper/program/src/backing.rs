@@ -10,6 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::config::{Backing, VaultConfig};
+use crate::containers::remove_if_there;
 use crate::failure::{About, Failure, Result};
 use crate::loops::{run, tool};
 
@@ -20,7 +21,7 @@ const FORMAT: u32 = 1;
 const FOLDERS: [&str; 4] = ["images", "lives", "points", "sandboxes"];
 const BLANK_CHECK_BYTES: u64 = 1024 * 1024;
 const BLKID_FOUND_NOTHING: i32 = 2;
-const BLOCK_BYTES: u64 = 4096;
+pub const BLOCK_BYTES: u64 = 4096;
 
 /// `struct btrfs_super_block`: at 64 KiB; checksum, file-system UUID, …, magic, …, size, …, label.
 const SUPERBLOCK_OFFSET: u64 = 65_536;
@@ -43,6 +44,10 @@ pub fn prepare(vault: &VaultConfig, folder: &Path) -> Result<PathBuf> {
     match &vault.backing {
         Backing::Loop { bytes } => prepare_loop_file(vault, folder, bytes / BLOCK_BYTES * BLOCK_BYTES),
         Backing::Device(device) => prepare_device(vault, folder, device).map(|()| device.clone()),
+        Backing::Container => {
+            let file = loop_file(folder);
+            require_ours(&file, vault).map(|()| file)
+        }
     }
 }
 
@@ -51,14 +56,35 @@ pub fn loop_file(folder: &Path) -> PathBuf {
     folder.join(LOOP_FILE)
 }
 
-fn prepare_loop_file(vault: &VaultConfig, folder: &Path, bytes: u64) -> Result<PathBuf> {
+/// Never makes it smaller.
+pub fn enlarge(file: &Path, bytes: u64) -> Result<()> {
+    let open = File::options().write(true).open(file).about(file.display())?;
+    let bytes = bytes / BLOCK_BYTES * BLOCK_BYTES;
+    if open.metadata().about(file.display())?.len() < bytes {
+        open.set_len(bytes).about(file.display())
+    } else {
+        Ok(())
+    }
+}
+
+/// What a vault in a file leaves, whole or half made.
+pub fn remove_files(folder: &Path) -> Result<()> {
+    for name in [LOOP_FILE.to_owned(), format!("{LOOP_FILE}.new")] {
+        remove_if_there(&folder.join(name))?;
+    }
+    match fs::remove_dir_all(folder.join("content")) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error).about(folder.display()),
+        _ => Ok(()),
+    }
+}
+
+pub fn prepare_loop_file(vault: &VaultConfig, folder: &Path, bytes: u64) -> Result<PathBuf> {
     let file = loop_file(folder);
     match File::options().read(true).write(true).open(&file) {
         Ok(found) => {
             require_ours(&file, vault)?;
-            if found.metadata().about(file.display())?.len() < bytes {
-                found.set_len(bytes).about(file.display())?;
-            }
+            drop(found);
+            enlarge(&file, bytes)?;
             return Ok(file);
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -122,7 +148,7 @@ fn write_note(note: &Path, uuid: &str, device: &Path) -> Result<()> {
 
 /// The features are named, so that every version of the tool makes the same file system. Small nodes: the first write into a node
 /// that a point shares notes a reference for everything else in it (ADR 47).
-fn make_file_system(vault: &VaultConfig, folder: &Path, target: &Path, uuid: &str, overwrite: bool) -> Result<()> {
+pub fn make_file_system(vault: &VaultConfig, folder: &Path, target: &Path, uuid: &str, overwrite: bool) -> Result<()> {
     let content = folder.join("content");
     let remove = || match fs::remove_dir_all(&content) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error).about(content.display()),
@@ -156,7 +182,7 @@ fn label_of(vault: &VaultConfig) -> String {
 }
 
 /// By its label; whether it is the very vault is seen from what is in it, by who opens it.
-fn require_ours(path: &Path, vault: &VaultConfig) -> Result<()> {
+pub fn require_ours(path: &Path, vault: &VaultConfig) -> Result<()> {
     let holds = match read_superblock(path)? {
         Some(superblock) if superblock.label == label_of(vault) => return Ok(()),
         Some(superblock) => format!("a Btrfs file system labelled \"{}\"", superblock.label),
@@ -220,11 +246,11 @@ fn is_zero(device: &Path) -> Result<bool> {
     Ok(true)
 }
 
-fn new_uuid() -> Result<String> {
+pub fn new_uuid() -> Result<String> {
     let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid").about("a new UUID")?;
     Ok(uuid.trim().into())
 }
 
-fn sync(folder: &Path) -> Result<()> {
+pub fn sync(folder: &Path) -> Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).about(folder.display())
 }

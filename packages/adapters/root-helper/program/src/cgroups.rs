@@ -16,6 +16,7 @@ use crate::failure::{About, Failure, Result};
 use crate::lacks::{Lack, counts_without_bfq, is_bfq_in_use};
 
 const PARENT: &str = "space";
+const VAULTS: &str = "space-vaults";
 const GROUP: &str = "vmm-";
 const PROBE: &str = "probe-";
 const MIB: u64 = 1024 * 1024;
@@ -126,6 +127,14 @@ impl Cgroups {
         }
         self.limit(uid, Limits::SPARE)?;
         Ok(folders.iter().map(|folder| folder.join("cgroup.procs")).collect())
+    }
+
+    /// The files through which a vault server joins the groups of all of them, which are beside those of guests: what a guest may
+    /// not take any more, its vault must still be able to take.
+    pub fn of_vaults(&self) -> Vec<PathBuf> {
+        let beside = |tree: &Tree| tree.path.parent().map(|root| root.join(VAULTS));
+        let made = |folder: &PathBuf| fs::create_dir_all(folder).is_ok();
+        self.trees.iter().filter_map(beside).filter(made).map(|folder| folder.join("cgroup.procs")).collect()
     }
 
     pub fn limit(&self, uid: u32, limits: Limits) -> Result<()> {

@@ -34,13 +34,17 @@ impl Kind {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Backing {
-    Loop { bytes: u64 },
+    Loop {
+        bytes: u64,
+    },
     Device(PathBuf),
+    /// As it was made when it was asked for.
+    Container,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct VaultConfig {
     pub name: PlaceName,
     pub folder: PathBuf,
@@ -73,6 +77,10 @@ pub struct Config {
     /// Nothing that a VMM writes is longer.
     pub file_bytes: u64,
     pub vaults: Vec<VaultConfig>,
+    /// Where further ones are made, each in a folder of its name.
+    pub vaults_folder: Option<PathBuf>,
+    /// The program that shows what is in a container where the kernel cannot.
+    pub vault_server: PathBuf,
     /// Folders beside vaults in which lives can lie.
     pub places: Vec<(PlaceName, PathBuf)>,
     pub programs: Vec<(Kind, Vec<String>)>,
@@ -105,7 +113,8 @@ impl Config {
                 return Err(Failure::refused(format!("{name} is missing, or no absolute path")));
             }
         }
-        if config.uid_count == 0 || config.first_uid == 0 || config.file_bytes == 0 {
+        // VMMs have all but the last.
+        if config.uid_count < 2 || config.first_uid == 0 || config.file_bytes == 0 {
             return Err(Failure::refused("uids or file-bytes is missing"));
         }
         Ok(config)
@@ -136,6 +145,8 @@ impl Config {
                 Some(VaultConfig { backing: Backing::Device(device), .. }) => *device = path(value)?,
                 _ => return Err(Failure::refused("a device belongs to the device-vault before it")),
             },
+            "vaults-folder" => self.vaults_folder = Some(path(value)?),
+            "vault-server" => self.vault_server = path(value)?,
             "place" => self.places.push(pair(value, PlaceName::parse, path)?),
             "program" => {
                 let (build, (way, by)) = pair(value, text, |rest| pair(rest, text, text))?;
@@ -150,18 +161,27 @@ impl Config {
         Ok(())
     }
 
-    pub fn vault(&self, name: &PlaceName) -> Result<&VaultConfig> {
-        let found = self.vaults.iter().find(|vault| vault.name == *name);
-        found.ok_or_else(|| Failure::refused(format!("there is no vault {}", name.as_str())))
+    /// One that is configured, or that can lie in the folder of vaults.
+    pub fn vault(&self, name: &PlaceName) -> Result<VaultConfig> {
+        if let Some(found) = self.vaults.iter().find(|vault| vault.name == *name) {
+            return Ok(found.clone());
+        }
+        let folder = self.vaults_folder.as_ref().map(|folder| folder.join(name.as_str()));
+        let none = || Failure::refused(format!("there is no vault {}", name.as_str()));
+        Ok(VaultConfig { name: name.clone(), folder: folder.ok_or_else(none)?, backing: Backing::Container })
+    }
+
+    /// The user of all vault servers: the last of the range, which no VMM is.
+    pub fn server_uid(&self) -> u32 {
+        self.first_uid + self.uid_count - 1
     }
 
     /// The folder of a place in which lives lie, and whether all of its file system is the platform's.
     pub fn place(&self, name: &PlaceName) -> Result<(PathBuf, bool)> {
-        if let Ok(vault) = self.vault(name) {
-            return Ok((vault.mount_point(), true));
+        if let Some((_, path)) = self.places.iter().find(|(known, _)| known == name) {
+            return Ok((path.clone(), false));
         }
-        let found = self.places.iter().find(|(known, _)| known == name);
-        found.map(|(_, path)| (path.clone(), false)).ok_or_else(|| Failure::refused("there is no such place"))
+        self.vault(name).map(|vault| (vault.mount_point(), true))
     }
 
     /// The folder of its build, and how it is started.
@@ -232,6 +252,9 @@ mod tests {
         assert_eq!(place("default").unwrap(), PathBuf::from("/data/a vault/mnt"));
         assert_eq!(place("probe").unwrap(), PathBuf::from("/run/probe"));
         assert!(place("other").is_err());
+        let more = Config::parse(&format!("{WHOLE}vaults-folder /data/more\n")).unwrap();
+        let vault = more.vault(&PlaceName::parse("other").unwrap()).unwrap();
+        assert_eq!(vault.mount_point(), PathBuf::from("/data/more/other/mnt"));
     }
 
     #[test]

@@ -60,6 +60,15 @@ pub fn refresh_size(device: &Path) -> Result<()> {
     run(tool("losetup").arg("--set-capacity").arg(device)).map(drop)
 }
 
+/// How large the kernel says that a device is.
+pub fn bytes_of(device: &Path) -> Result<u64> {
+    const UNIT: u64 = 512;
+    let name = device.file_name().unwrap_or_default();
+    let text = fs::read_to_string(Path::new("/sys/class/block").join(name).join("size")).about(device.display())?;
+    let units: u64 = text.trim().parse().map_err(|_| Failure::unavailable("the kernel did not tell a size"))?;
+    Ok(units * UNIT)
+}
+
 /// Detaches every device of the file and returns when the kernel shows none. A mount in another mount namespace keeps one
 /// alive, and then this fails: the vault is not closed while anything can still reach it.
 pub fn detach(file: &Path) -> Result<()> {

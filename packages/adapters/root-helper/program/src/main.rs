@@ -13,6 +13,9 @@
 mod backing;
 mod cgroups;
 mod config;
+mod containers;
+mod cryptsetup;
+mod dm_crypt;
 mod failure;
 mod files;
 mod lacks;
@@ -23,8 +26,10 @@ mod nodes;
 mod owners;
 mod processes;
 mod run_folders;
+mod secret;
 mod server;
 mod uids;
+mod vault_servers;
 mod vaults;
 mod verbs;
 mod vmms;
@@ -50,6 +55,8 @@ fn main() -> ExitCode {
 fn run() -> Result<()> {
     // What it makes is for itself, unless a mode is given.
     unsafe { libc::umask(0o077) };
+    // Keys of vaults pass through here.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
     let path = std::env::args().nth(1).unwrap_or_default();
     let config = Config::read(&path)?;
     let helper = Arc::new(Helper::open(config)?);

@@ -115,7 +115,8 @@ fn call_mount(source: &Path, target: &Path, flags: libc::c_ulong) -> Result<()> 
 pub fn unmount(target: &Path) -> Result<()> {
     let result = unsafe { libc::umount2(c_path(target).as_ptr(), 0) };
     if result < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EBUSY) {
-        return Err(Failure::unavailable(format!("{} stays mounted: files on it are in use", target.display())));
+        let detail = format!("{} stays mounted: files on it are in use", target.display());
+        return Err(Failure::new("vault_in_use", detail));
     }
     check(format!("unmounting {}", target.display()), result.into()).map(drop)
 }

@@ -28,6 +28,11 @@ impl Identity {
         (identity.pid > 1).then_some(identity)
     }
 
+    /// The process that has the pid now.
+    pub fn of(pid: i32) -> Result<Option<Self>> {
+        Ok(read_stat(pid)?.map(|stat| Self { pid, start_time: stat.start_time }))
+    }
+
     /// A leader that ended is a zombie while its other threads still run and hold memory and files.
     pub fn is_alive(&self) -> Result<bool> {
         let Some(stat) = read_stat(self.pid)? else { return Ok(false) };

@@ -1,12 +1,15 @@
 //! The closed list of what can be asked for. A request is a number, a verb and its words; a verb may need one descriptor.
 
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use crate::cgroups::Missing;
 use crate::config::{Config, Kind};
+use crate::containers::Means;
 use crate::failure::{Failure, Result};
 use crate::names::{LifeId, PlaceName, RunName, SnapshotId, number};
 use crate::nodes::{self, Pages, Part};
+use crate::secret::Keyed;
 use crate::vaults;
 use crate::vmms::{Guest, Vmms};
 use crate::wire::{quoted, quoted_list};
@@ -14,24 +17,51 @@ use crate::wire::{quoted, quoted_list};
 /// Far more than any machine has; what is asked for is checked by the node against its own limits.
 const MOST_MEMORY_MIB: u64 = 16 * 1024 * 1024;
 const MOST_VCPUS: u64 = 1024;
+const MOST_VAULT_MIB: u64 = 1024 * 1024 * 1024;
+const MIB: u64 = 1024 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verb {
     Hello,
-    OpenVault(PlaceName),
+    Vaults,
+    CreateVault(PlaceName, u64, Opens),
+    OpenVault(PlaceName, Opens),
     CloseVault(PlaceName),
     PartLife(PlaceName, LifeId, SnapshotId, Part, Pages),
+    GrowVault(PlaceName, u64),
+    RemoveVault(PlaceName),
     StartVmm(RunName, Kind),
     EquipVmm(RunName, LifeId, PlaceName, u64, u64),
     EndVmm(RunName),
     ClearVmm(RunName),
 }
 
+/// Whether a vault has a key, which then comes with the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opens {
+    AsItIs,
+    ByKey,
+}
+
+impl Opens {
+    fn parse(text: &str) -> Result<Self> {
+        match text {
+            "plain" => Ok(Self::AsItIs),
+            "keyed" => Ok(Self::ByKey),
+            _ => Err(Failure::refused("a vault is plain or keyed")),
+        }
+    }
+}
+
 impl Verb {
     pub fn parse(words: &[&str]) -> Result<Self> {
         Ok(match words {
             ["hello"] => Self::Hello,
-            ["openVault", name] => Self::OpenVault(PlaceName::parse(name)?),
+            ["vaults"] => Self::Vaults,
+            ["createVault", name, mib, opens] => {
+                Self::CreateVault(PlaceName::parse(name)?, within(mib, MOST_VAULT_MIB)?, Opens::parse(opens)?)
+            }
+            ["openVault", name, opens] => Self::OpenVault(PlaceName::parse(name)?, Opens::parse(opens)?),
             ["closeVault", name] => Self::CloseVault(PlaceName::parse(name)?),
             ["partLife", vault, life, point, part, pages @ ..] => Self::PartLife(
                 PlaceName::parse(vault)?,
@@ -40,6 +70,8 @@ impl Verb {
                 Part::parse(part)?,
                 Pages::parse(pages)?,
             ),
+            ["growVault", name, mib] => Self::GrowVault(PlaceName::parse(name)?, within(mib, MOST_VAULT_MIB)?),
+            ["removeVault", name] => Self::RemoveVault(PlaceName::parse(name)?),
             ["startVmm", run, build, way, by] => Self::StartVmm(RunName::parse(run)?, Kind::parse(build, way, by)?),
             ["equipVmm", run, life, place, memory_mib, vcpus] => Self::EquipVmm(
                 RunName::parse(run)?,
@@ -55,7 +87,15 @@ impl Verb {
     }
 
     pub fn takes_descriptor(&self) -> bool {
-        matches!(self, Self::StartVmm(..) | Self::EquipVmm(..))
+        let keyed = matches!(self, Self::CreateVault(_, _, Opens::ByKey) | Self::OpenVault(_, Opens::ByKey));
+        keyed || matches!(self, Self::StartVmm(..) | Self::EquipVmm(..))
+    }
+}
+
+fn keyed(opens: Opens, descriptor: impl FnOnce() -> Result<OwnedFd>) -> Result<Option<Keyed>> {
+    match opens {
+        Opens::AsItIs => Ok(None),
+        Opens::ByKey => descriptor().and_then(Keyed::receive).map(Some),
     }
 }
 
@@ -67,6 +107,7 @@ fn within(text: &str, most: u64) -> Result<u64> {
 pub struct Helper {
     pub config: Config,
     vmms: Vmms,
+    vault_groups: Vec<PathBuf>,
 }
 
 impl Helper {
@@ -75,7 +116,7 @@ impl Helper {
         for vault in &config.vaults {
             vaults::provide_folder_of(vault, config.node_gid)?;
         }
-        Ok(Self { vmms, config })
+        Ok(Self { vault_groups: vmms.cgroups.of_vaults(), vmms, config })
     }
 
     /// The value of the answer, as JSON.
@@ -83,18 +124,25 @@ impl Helper {
         let descriptor = || descriptor.ok_or_else(|| Failure::refused("that verb needs a descriptor"));
         match verb {
             Verb::Hello => Ok(self.hello()),
-            Verb::OpenVault(name) => {
-                let opened = vaults::open(self.config.vault(&name)?, (self.config.node_uid, self.config.node_gid))?;
-                Ok(format!("{{\"uuid\":{},\"mounted\":{}}}", quoted(&opened.uuid), opened.mounted))
-            }
-            Verb::CloseVault(name) => {
-                vaults::close(self.config.vault(&name)?)?;
+            Verb::Vaults => self.vaults(),
+            Verb::CreateVault(name, mib, opens) => {
+                let keyed = keyed(opens, descriptor)?;
+                vaults::create(&self.means(), &self.config.vault(&name)?, mib * MIB, keyed.as_ref())?;
                 Ok("{}".into())
             }
             Verb::PartLife(vault, life, point, part, pages) => {
-                let equal = nodes::part(self.config.vault(&vault)?, &life, &point, part, &pages)?;
+                let equal = nodes::part(&self.config.vault(&vault)?, &life, &point, part, &pages)?;
                 Ok(format!("{{\"equal\":{equal}}}"))
             }
+            Verb::OpenVault(name, opens) => {
+                let keyed = keyed(opens, descriptor)?;
+                let opened =
+                    vaults::open(&self.means(), &self.config.vault(&name)?, keyed.as_ref().map(|keyed| &keyed.key))?;
+                Ok(format!("{{\"uuid\":{},\"mounted\":{}}}", quoted(&opened.uuid), opened.mounted))
+            }
+            Verb::CloseVault(name) => vaults::close(&self.config.vault(&name)?).map(|()| "{}".into()),
+            Verb::GrowVault(name, mib) => vaults::grow(&self.config.vault(&name)?, mib * MIB).map(|()| "{}".into()),
+            Verb::RemoveVault(name) => vaults::remove(&self.config.vault(&name)?).map(|()| "{}".into()),
             Verb::StartVmm(run, kind) => {
                 let vmm = self.vmms.start(&self.config, &run, &kind, descriptor()?)?;
                 Ok(format!("{{\"pid\":{},\"startTime\":\"{}\"}}", vmm.pid, vmm.start_time))
@@ -107,6 +155,19 @@ impl Helper {
             Verb::EndVmm(run) => self.vmms.end(&run).map(|()| "{}".into()),
             Verb::ClearVmm(run) => self.vmms.clear(&run).map(|()| "{}".into()),
         }
+    }
+
+    fn means(&self) -> Means<'_> {
+        Means { config: &self.config, groups: &self.vault_groups }
+    }
+
+    fn vaults(&self) -> Result<String> {
+        let one = |vault: &vaults::Listed| {
+            let (name, way) = (quoted(&vault.name), quoted(vault.way));
+            format!("{{\"vault\":{name},\"encrypted\":{},\"open\":{},\"way\":{way}}}", vault.encrypted, vault.open)
+        };
+        let all: Vec<_> = vaults::list(&self.means())?.iter().map(one).collect();
+        Ok(format!("[{}]", all.join(",")))
     }
 
     fn hello(&self) -> String {
@@ -136,9 +197,13 @@ mod tests {
     fn a_verb_takes_its_own_words_and_no_others() {
         let whole: &[&[&str]] = &[
             &["hello"],
-            &["openVault", "default"],
+            &["vaults"],
+            &["createVault", "org-1", "4096", "keyed"],
+            &["openVault", "default", "plain"],
             &["closeVault", "default"],
             &["partLife", "default", RUN, "snp_0123456789abcdef", "memory", "131071"],
+            &["growVault", "default", "4096"],
+            &["removeVault", "org-1"],
             &["startVmm", RUN, "0123456789abcdef0123456789abcdef", "boot", "kvm"],
             &["equipVmm", "spare-1-2-3", RUN, "default", "512", "1"],
             &["endVmm", RUN],
@@ -155,15 +220,16 @@ mod tests {
                 let mut changed = words.to_vec();
                 changed[index] = hostile;
                 // The name of a vault may be a number.
-                let is_place =
-                    matches!((words[0], index), ("openVault" | "closeVault" | "partLife", 1) | ("equipVmm", 3));
+                let names_vault = words[0].ends_with("Vault") || words[0] == "partLife";
+                let is_place = (names_vault && index == 1) || (words[0] == "equipVmm" && index == 3);
                 let plain = hostile.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') && !hostile.is_empty();
                 let is_page = (words[0], index, hostile) == ("partLife", 5, "0");
                 assert_eq!(Verb::parse(&changed).is_ok(), (is_place && plain) || is_page, "{changed:?}");
             }
         }
         let (few, many) = (["1"; 32], ["1"; 33]);
-        let of = |pages: &[&'static str]| [whole[3][..5].to_vec(), pages.to_vec()].concat();
+        let begun = ["partLife", "default", RUN, "snp_0123456789abcdef", "memory"];
+        let of = |pages: &[&'static str]| [begun.to_vec(), pages.to_vec()].concat();
         assert!(Verb::parse(&of(&few)).is_ok());
         assert!(Verb::parse(&of(&many)).is_err());
         for word in ["", "Hello", "mount", "exec", "openvault"] {

@@ -58,7 +58,7 @@ pub struct Passed {
 impl Vmms {
     pub fn open(config: &Config) -> Result<Self> {
         let cgroups = Cgroups::open()?;
-        let uids = Uids::open(config.first_uid, config.uid_count, &config.uid_registry)?;
+        let uids = Uids::open(config.first_uid, config.uid_count - 1, &config.uid_registry)?;
         // A platform that was killed, and whose run folders were removed, left them.
         uids.for_free(cgroups.uids(), |uid| cgroups.remove_abandoned(uid))?;
         Ok(Self {
