@@ -56,6 +56,8 @@ const PARTS: readonly Part[] = [
   { title: 'Volume', classes: ['Volume'], call: member('Volume') },
 ];
 
+const REFUSES = /\brefused\b/;
+
 interface Use {
   readonly text: string;
   readonly file: string;
@@ -86,15 +88,18 @@ function partText(part: Part, uses: readonly Use[]): string {
   const methods = new Map(RELEASES.map((release) => [release, methodsOf(PACKAGES[release], part)]));
   const all = [...new Set([...methods.values()].flat())].toSorted();
   const rows = all.map((method) => {
-    const callers = uses.filter(({ text }) => part.call(method).test(text) || part.call(snake(method)).test(text));
+    const called = uses.filter(({ text }) => part.call(method).test(text) || part.call(snake(method)).test(text));
+    // One whose title says that something is refused shows that, of what nothing else calls.
+    const callers = called.filter(({ test }) => !REFUSES.test(test));
+    const refusing = callers.length === 0 ? called[0] : undefined;
     const refusal = REFUSED_CALLS.find(({ of }) => of.includes(`${part.title}.${method}`));
     const cell = (release: string, isThere: boolean) => {
       if (!isThere) return 'not in it';
-      if (refusal !== undefined) return 'refused';
+      if (refusal !== undefined || refusing !== undefined) return 'refused';
       return callers.some(({ releases }) => releases.includes(release)) ? 'works' : 'no test';
     };
     const python = refusal === undefined && callers.some(({ releases }) => releases.includes('Python')) ? 'works' : '';
-    const by = callers.find(({ releases }) => !releases.includes('Python')) ?? callers[0];
+    const by = refusing ?? callers.find(({ releases }) => !releases.includes('Python')) ?? callers[0];
     const why =
       refusal === undefined ? by && `\`${by.file}\` "${by.test}"` : notHere(refusal.method, refusal.path).message;
     const cells = RELEASES.map((release) => cell(release, methods.get(release)?.includes(method) ?? false));
