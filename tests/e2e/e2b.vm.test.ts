@@ -52,6 +52,21 @@ describe('the life of a sandbox', () => {
     await expect(again.getInfo()).rejects.toThrow(SandboxNotFoundError);
   });
 
+  it('keeps its files alone in a pause where that is said, and boots when it goes on', async () => {
+    const sandbox = await Sandbox.create({ ...options, timeoutMs: 300_000 });
+    const bootId = async (of: Sandbox) => (await of.commands.run('cat /proc/sys/kernel/random/boot_id')).stdout;
+    const { pid } = await sandbox.commands.run('sleep 1000', { background: true });
+    // Not written out by whoever wrote it.
+    await sandbox.commands.run('echo kept > file; mkdir -p made/deep; echo too > made/deep/file');
+    const before = await bootId(sandbox);
+    expect(await sandbox.pause({ keepMemory: false })).toBe(true);
+    const again = await Sandbox.connect(sandbox.sandboxId, options);
+    expect(await bootId(again)).not.toBe(before);
+    expect((await again.commands.run('cat file made/deep/file')).stdout).toBe('kept\ntoo\n');
+    expect((await again.commands.list()).map((one) => one.pid)).not.toContain(pid);
+    expect(await again.kill()).toBe(true);
+  });
+
   it('is paused at its time, and woken by a command where it says so, its memory with it', async () => {
     const make = (autoResume: boolean) =>
       Sandbox.create({ ...options, timeoutMs: 60_000, lifecycle: { onTimeout: 'pause', autoResume } });

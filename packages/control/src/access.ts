@@ -32,6 +32,8 @@ export interface Reach {
   /** It does not run, and a use does not begin to. */
   readonly asleep: boolean;
   readonly wakeOnUse: boolean;
+  /** It is paused, and boots when it goes on. */
+  readonly keptFilesOnly: boolean;
   readonly template: string;
   readonly env: Readonly<Record<string, string>>;
   readonly publicPorts: boolean;
@@ -83,6 +85,7 @@ export class Access {
     return {
       status: statusOf(seen),
       asleep: isAsleep(seen),
+      keptFilesOnly: seen.settled === 'paused' && found.headKind === 'disk',
       wakeOnUse: seen.runs.wakeOnUse,
       template,
       env,

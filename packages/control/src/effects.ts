@@ -17,6 +17,9 @@ import type { OperationCause, RecordedSandbox, RecordedSnapshot, SnapshotCause, 
 import { recoveryPoint } from './recovery.ts';
 import { findInTimeline, mortalPoints, newestInLine, type PastPoint, policyFor } from './timeline.ts';
 
+/** What a pause keeps: all on disk, memory too; or files only, and the next life boots. */
+export type Keep = 'disk' | 'files';
+
 type Label = Pick<RecordedSnapshot, 'name' | 'note'>;
 type KeptLabel = Label & Pick<RecordedSnapshot, 'pinned'>;
 const UNLABELLED: KeptLabel = { name: null, note: null, pinned: false };
@@ -50,12 +53,16 @@ export class Effects {
     this.#admission = admission;
   }
 
-  pause(): Effect<void> {
+  pause(keep: Keep = 'disk'): Effect<void> {
+    const kind = keep === 'files' ? 'disk' : 'memory';
     return {
-      plan: async (seen) => this.#planTaking(seen, 'pause'),
+      plan: async (seen) => {
+        const { taking, ...plan } = await this.#planTaking(seen, 'pause');
+        return { ...plan, taking: { ...taking, kind } };
+      },
       run: async (begun, plan) => {
         const taking = takenBy(plan);
-        const point = await this.#ports.node.pause({ ...orderOf(begun), snapshotId: taking.id });
+        const point = await this.#ports.node.pause({ ...orderOf(begun), snapshotId: taking.id, kind });
         return succeeded(undefined, { changes: { head: taking.id }, points: [completed(taking, point)] });
       },
     };

@@ -2,7 +2,7 @@
  * The part of the records that faces for other clients' programs ask of: who may come into a sandbox by its token, in one statement,
  * since each request does; and lists in the order in which sandboxes began to run.
  */
-import type { OrganisationId, ProjectId, SandboxId, SandboxStatus } from '@space/core';
+import type { OrganisationId, ProjectId, SandboxId, SandboxStatus, SnapshotKind } from '@space/core';
 import type { RecordedSandbox } from './records.ts';
 import type { KeyHolder, RecordedApiKey } from './tenant-records.ts';
 
@@ -16,6 +16,8 @@ export interface RecordedReach {
   readonly sandbox: RecordedSandbox;
   /** Of the key that its token acts for; null: there is no token, or the key is revoked. */
   readonly holder: ReachHolder | null;
+  /** Of the point that it is paused at, or has run from. */
+  readonly headKind: SnapshotKind | null;
   /** Which has the sandbox's project. */
   readonly organisationId: OrganisationId | null;
 }

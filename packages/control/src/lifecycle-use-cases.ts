@@ -172,7 +172,7 @@ export class LifecycleUseCases {
 
   async pauseSandbox(caller: GatedCaller, input: Input<'pauseSandbox'>): Promise<Sandbox> {
     const { id } = await this.find(caller, input.id);
-    const { sandbox } = await this.#driver.perform(id, 'pause', this.#effects.pause(), caller);
+    const { sandbox } = await this.#driver.perform(id, 'pause', this.#effects.pause(input.keep), caller);
     return viewSandbox(sandbox);
   }
 

@@ -134,6 +134,20 @@ it('a VM that ends while the database does not answer is recorded as soon as tha
 });
 
 describe('pause and resume', () => {
+  it('keeps files alone where that is asked for, and boots then, by a use too', async () => {
+    const { id } = await world.create();
+    await world.count(id);
+    const { head, generation } = await world.pause(id, { keep: 'files' });
+    expect((await world.timeline(id))[0]).toMatchObject({ id: head, cause: 'pause', kind: 'disk', degraded: null });
+    expect(await world.exec(id, 'read')).toBe('0');
+    expect(await world.get(id)).toMatchObject({ status: 'running', generation });
+    // One that is paused is as it is, whatever is asked for then.
+    await world.count(id);
+    await world.pause(id);
+    await world.pause(id, { keep: 'files' });
+    expect(await world.exec(id, 'read')).toBe('1');
+  });
+
   it('brings everything back, any number of times', async () => {
     const { id } = await world.create();
     for (let round = 1; round <= 20; round++) {

@@ -1,4 +1,4 @@
-import { isPlatformsOwn, type SandboxId, statusOf } from '@space/core';
+import { isPlatformsOwn, type SandboxId, type SnapshotId, type SnapshotKind, statusOf } from '@space/core';
 import { type FaceRecords, type RunPosition, type RunsAsked, type RunsPage, runBeganAt } from '../src/face-records.ts';
 import type { RecordedSandbox } from '../src/records.ts';
 import type { MemoryTenants } from './memory-tenants.ts';
@@ -7,9 +7,16 @@ export class MemoryFaces implements FaceRecords {
   readonly #turn: () => Promise<void>;
   readonly #sandboxes: ReadonlyMap<string, RecordedSandbox>;
   readonly #tenants: MemoryTenants;
+  readonly #kindOf: (id: SnapshotId) => SnapshotKind | undefined;
 
-  constructor(turn: () => Promise<void>, sandboxes: ReadonlyMap<string, RecordedSandbox>, tenants: MemoryTenants) {
+  constructor(
+    turn: () => Promise<void>,
+    sandboxes: ReadonlyMap<string, RecordedSandbox>,
+    tenants: MemoryTenants,
+    kindOf: (id: SnapshotId) => SnapshotKind | undefined,
+  ) {
     this.#turn = turn;
+    this.#kindOf = kindOf;
     this.#sandboxes = sandboxes;
     this.#tenants = tenants;
   }
@@ -20,7 +27,8 @@ export class MemoryFaces implements FaceRecords {
     if (sandbox === undefined) return null;
     const { access, projectId } = sandbox;
     const holder = access === null ? null : await this.#tenants.findKeyHolderById(access.keyId);
-    return { sandbox, holder, organisationId: await this.#tenants.organisationOf(projectId) };
+    const headKind = (sandbox.head === null ? null : this.#kindOf(sandbox.head)) ?? null;
+    return { sandbox, holder, headKind, organisationId: await this.#tenants.organisationOf(projectId) };
   }
 
   async listTokens(limit: number) {

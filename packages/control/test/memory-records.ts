@@ -101,7 +101,12 @@ export class MemoryRecords implements Records {
     sandboxes: () => this.#sandboxes.values(),
   });
   readonly archives = new MemoryArchives(() => this.#turn());
-  readonly faces = new MemoryFaces(() => this.#turn(), this.#sandboxes, this.tenants);
+  readonly faces = new MemoryFaces(
+    () => this.#turn(),
+    this.#sandboxes,
+    this.tenants,
+    (id) => this.#snapshots.get(id)?.kind,
+  );
   readonly approvals = new MemoryApprovals(
     () => this.#turn(),
     (id) => {

@@ -479,6 +479,7 @@ export function recordsSuite(name: string, open: () => Promise<Records>): void {
       expect(await records.faces.findReach(sandbox.id)).toEqual({
         sandbox,
         holder: null,
+        headKind: null,
         organisationId: DEFAULT_ORGANISATION,
       });
       expect(await records.faces.findReach(sandboxId())).toBeNull();

@@ -66,8 +66,8 @@ export class World {
     return this.control.getSandbox(this.caller(), { id });
   }
 
-  pause(id: string) {
-    return this.control.pauseSandbox(this.caller(), { id });
+  pause(id: string, more: Omit<Input<'pauseSandbox'>, 'id'> = {}) {
+    return this.control.pauseSandbox(this.caller(), { id, ...more });
   }
 
   resume(id: string) {

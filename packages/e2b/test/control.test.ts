@@ -65,6 +65,18 @@ describe.each(SDKS)('the SDK %s', (_version, { Sandbox, SandboxNotFoundError, Au
     await again.kill();
   });
 
+  it('keeps files alone in a pause where that is said, and only a connect goes on then', async () => {
+    const lifecycle = { onTimeout: 'pause' as const, autoResume: true };
+    const sandbox = await Sandbox.create({ ...world.options, timeoutMs: 60_000, lifecycle });
+    await sandbox.files.write('kept', 'here');
+    expect(await sandbox.pause({ keepMemory: false })).toBe(true);
+    await expect(sandbox.commands.run('true')).rejects.toThrow(SandboxNotFoundError);
+    expect((await sandbox.getInfo()).state).toBe('paused');
+    const again = await Sandbox.connect(sandbox.sandboxId, { ...world.options, timeoutMs: 60_000 });
+    expect(await again.files.read('kept')).toBe('here');
+    await again.kill();
+  });
+
   it('lists by labels and state, in pages, newest first', async () => {
     const label = `list ${Math.random()}&=%`;
     const make = () => Sandbox.create({ ...world.options, timeoutMs: 60_000, metadata: { label } });

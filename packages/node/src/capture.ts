@@ -67,6 +67,9 @@ export interface CapturedPoint {
   undo(): Promise<void>;
 }
 
+/** As a captured point whose VM is not to go on. */
+type CapturedFiles = Pick<CapturedPoint, 'point' | 'undo'>;
+
 export async function capture(life: Life, plan: CapturePlan): Promise<CapturedPoint> {
   const { clock, tracer, spares, ending = false } = plan;
   const phase = <T>(name: string, work: () => Promise<T>): Promise<T> => tracer.span({ name }, work);
@@ -156,6 +159,22 @@ export async function captureDisk(life: Life, plan: PointPlan): Promise<TakenPoi
     throw error;
   }
   return { snapshotId, parent, takenAt, stoppedMs: 0, frozenMs: 0, totalMs: clock.monotonicMs() - startedAt, changed };
+}
+
+/**
+ * A point of the disk whose VM stays stopped: what its programs had written to files when it was asked for is there, since the guest
+ * writes that out first.
+ */
+export async function captureFiles(life: Life, plan: PointPlan, writeOut: () => Promise<void>): Promise<CapturedFiles> {
+  await plan.tracer.span({ name: 'write out' }, writeOut);
+  plan.check();
+  try {
+    await life.vm.stop();
+    return { point: await captureDisk(life, plan), undo: () => goOn(life, plan.snapshotId) };
+  } catch (error) {
+    await life.goOn();
+    throw error;
+  }
 }
 
 /** Writes out what is dirty while the guest runs, and says how much has changed; null: that could not be measured. */

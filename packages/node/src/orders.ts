@@ -20,13 +20,14 @@ import {
   type Vault,
   type VaultName,
 } from '@space/core';
-import { type CapturedPoint, type CapturePlan, capture, captureDisk, type PointPlan } from './capture.ts';
+import { type CapturedPoint, type CapturePlan, capture, captureDisk, captureFiles, type PointPlan } from './capture.ts';
 import type { Held, Ledger } from './ledger.ts';
 import type { Life } from './life.ts';
 import type { Pool } from './pool.ts';
 import { deleteFiles, endLife, type LifeMachinery, type LifePlan, prepareLife } from './start-life.ts';
 import type { Vaults } from './vaults.ts';
 import type { WayOut } from './way-out.ts';
+import { writeOut } from './write-out.ts';
 
 export interface NodeState {
   readonly ledger: Ledger;
@@ -228,7 +229,10 @@ async function takeDisk(state: NodeState, order: CaptureOrder) {
 
 async function pause(state: NodeState, order: CaptureOrder): Promise<TakenPoint> {
   const { machinery } = state;
-  const { held, life, captured } = await captureRunning(state, order, LAST);
+  const keepsMemory = order.kind !== 'disk';
+  const { held, life, captured } = await (keepsMemory
+    ? captureRunning(state, order, LAST)
+    : captureTheFiles(state, order));
   const { point } = captured;
   try {
     await write(state, held.vault, { ...held.record, epoch: order.epoch, head: point.snapshotId, life: null });
@@ -237,7 +241,7 @@ async function pause(state: NodeState, order: CaptureOrder): Promise<TakenPoint>
     throw error;
   }
   await machinery.tracer.span({ name: 'end' }, () =>
-    endLife(machinery, life, 'the sandbox was paused', point.snapshotId),
+    endLife(machinery, life, 'the sandbox was paused', keepsMemory ? point.snapshotId : null),
   );
   return point;
 }
@@ -292,6 +296,12 @@ async function captureRunning(
   const { held, life, plan } = planOf(state, order);
   const budget = order.budgetMs === undefined ? {} : { budgetMs: order.budgetMs };
   return { held, life, captured: await capture(life, { ...plan, ...how, ...budget }) };
+}
+
+async function captureTheFiles(state: NodeState, order: CaptureOrder) {
+  const { held, life, plan } = planOf(state, order);
+  const { chance } = state.machinery;
+  return { held, life, captured: await captureFiles(life, plan, async () => writeOut(await life.guest(), chance)) };
 }
 
 /** Of a sandbox that runs. */

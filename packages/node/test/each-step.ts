@@ -10,6 +10,8 @@ export interface Order {
   act(world: World, sandbox: SandboxId, point: SnapshotId): Promise<unknown>;
   /** The value of `at` in memory once the order is done; null: the sandbox is paused. */
   readonly after: string | null;
+  /** Of one that pauses: what it is when the sandbox is started again; left out: `two`. */
+  readonly atNextStart?: string;
 }
 
 export const ORDERS: readonly Order[] = [
@@ -21,6 +23,13 @@ export const ORDERS: readonly Order[] = [
     after: 'two',
   },
   { name: 'pause', prepare: running, act: (world, sandbox) => world.pause(sandbox), after: null },
+  {
+    name: 'pause of files',
+    prepare: running,
+    act: (world, sandbox) => world.pause(sandbox, 'disk'),
+    after: null,
+    atNextStart: '',
+  },
   { name: 'rewind', prepare: running, act: (world, sandbox, to) => world.rewind(sandbox, to), after: 'one' },
   { name: 'resume', prepare: paused, act: (world, sandbox, point) => world.start(sandbox, point), after: 'two' },
 ];

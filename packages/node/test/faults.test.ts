@@ -55,7 +55,7 @@ describe.each(WORLD_KINDS)('an agent that does not answer, memory $memory, reach
 async function retry(world: World, sandbox: SandboxId, order: Order, point: SnapshotId, where: string): Promise<void> {
   const { real } = await world.node.inspect(DEFAULT_VAULT, sandbox);
   expect(['running', 'paused'], where).toContain(real);
-  const already = (order.name === 'resume' && real === 'running') || (order.name === 'pause' && real === 'paused');
+  const already = (order.name === 'resume' && real === 'running') || (order.after === null && real === 'paused');
   if (!already) await order.act(world, sandbox, point);
 }
 
@@ -63,5 +63,5 @@ async function expectDone(world: World, sandbox: SandboxId, order: Order, where:
   const { real, head } = await world.node.inspect(DEFAULT_VAULT, sandbox);
   expect(real, where).toBe(order.after === null ? 'paused' : 'running');
   if (order.after === null && head !== null) await world.start(sandbox, head);
-  expect(await world.run(sandbox, 'get at'), where).toBe(order.after ?? 'two');
+  expect(await world.run(sandbox, 'get at'), where).toBe(order.after ?? order.atNextStart ?? 'two');
 }

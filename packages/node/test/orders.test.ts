@@ -28,6 +28,20 @@ describe.each(WORLD_KINDS)('a node whose runtime keeps memory $memory, reached $
     }
   });
 
+  it('a pause that keeps files alone has the guest write them out, and the next start boots', async () => {
+    await using world = await makeWorld(kind);
+    const sandbox = await world.create();
+    await world.run(sandbox, 'set in memory');
+    await write(world, sandbox, '/f', 'kept');
+    const point = await world.pause(sandbox, 'disk');
+    expect((await world.leftovers()).alive).toEqual([]);
+    expect((await world.node.inspect(DEFAULT_VAULT, sandbox)).real).toBe('paused');
+    expect(await world.node.pointOwner(DEFAULT_VAULT, point)).toBe(sandbox);
+    await world.start(sandbox, point);
+    expect(await world.run(sandbox, 'get in')).toBe('');
+    expect(await read(world, sandbox, '/f')).toBe('kept');
+  });
+
   it('forks are apart from each other, from the source, and from the deletion of either', async () => {
     await using world = await makeWorld(kind);
     const source = await world.create();

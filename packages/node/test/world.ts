@@ -63,7 +63,7 @@ export interface World extends AsyncDisposable {
   create(): Promise<SandboxId>;
   start(sandboxId: SandboxId, from: SnapshotId | 'crashed', generation?: number): Promise<void>;
   snapshot(sandboxId: SandboxId, kind?: SnapshotKind): Promise<SnapshotId>;
-  pause(sandboxId: SandboxId): Promise<SnapshotId>;
+  pause(sandboxId: SandboxId, kind?: SnapshotKind): Promise<SnapshotId>;
   rewind(sandboxId: SandboxId, to: SnapshotId, generation?: number): Promise<SnapshotId | null>;
   destroy(sandboxId: SandboxId, points?: SnapshotId[]): Promise<void>;
   run(sandboxId: SandboxId, command: string): Promise<string>;
@@ -172,8 +172,9 @@ export async function makeWorld(
       const snapshotId = newId('snapshot', chance);
       return (await world.node.snapshot({ ...order(sandboxId), snapshotId, kind })).snapshotId;
     },
-    async pause(sandboxId) {
-      return (await world.node.pause({ ...order(sandboxId), snapshotId: newId('snapshot', chance) })).snapshotId;
+    async pause(sandboxId, kind = 'memory') {
+      const snapshotId = newId('snapshot', chance);
+      return (await world.node.pause({ ...order(sandboxId), snapshotId, kind })).snapshotId;
     },
     async rewind(sandboxId, to, generation = 2) {
       const rewind = { ...order(sandboxId), to, keepAs: newId('snapshot', chance), generation };

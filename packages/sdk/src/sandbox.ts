@@ -254,6 +254,11 @@ export class ForkError extends AggregateError {
   }
 }
 
+export interface PauseOptions extends CallOptions {
+  /** Default: `disk`. */
+  readonly keep?: 'disk' | 'files';
+}
+
 export class Sandbox implements AsyncDisposable {
   readonly files: Files;
   readonly ports: Ports;
@@ -522,15 +527,15 @@ export class Sandbox implements AsyncDisposable {
     return this;
   }
 
-  /** Keeps everything on disk and frees the microVM. The next use wakes it. */
-  async pause({ signal, ...unknown }: CallOptions = {}): Promise<this> {
+  /** Keeps everything on disk and frees the microVM. The next use wakes it. With `keep: 'files'` only files are kept, and it boots then. */
+  async pause({ keep, signal, ...unknown }: PauseOptions = {}): Promise<this> {
     refuseUnknown(unknown);
-    return this.#change('pause', signal);
+    return this.#change('pause', signal, { keep });
   }
 
   async resume({ signal, ...unknown }: CallOptions = {}): Promise<this> {
     refuseUnknown(unknown);
-    return this.#change('resume', signal);
+    return this.#change('resume', signal, {});
   }
 
   /** Asks the server what it is now. */
@@ -579,8 +584,8 @@ export class Sandbox implements AsyncDisposable {
     await this.delete();
   }
 
-  async #change(verb: 'pause' | 'resume', signal: AbortSignal | undefined): Promise<this> {
-    this.#fields = await this.#transport.json({ method: 'POST', path: `${this.#path}/${verb}`, signal });
+  async #change(verb: 'pause' | 'resume', signal: AbortSignal | undefined, json: object): Promise<this> {
+    this.#fields = await this.#transport.json({ method: 'POST', path: `${this.#path}/${verb}`, json, signal });
     return this;
   }
 }

@@ -372,7 +372,7 @@ export class FakeNode implements NodePort {
     this.#announce(order);
     await this.faults.at('pause');
     this.#checkEpoch(order);
-    const taken = this.#capture(order.sandboxId, order.snapshotId);
+    const taken = this.#capture(order.sandboxId, order.snapshotId, order.kind);
     const sandbox = this.#get(order.sandboxId);
     this.#endLife(sandbox);
     sandbox.head = order.snapshotId;

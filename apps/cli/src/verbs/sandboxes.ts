@@ -82,9 +82,10 @@ export function rm(cli: Cli) {
 export function pause(cli: Cli) {
   return verb('pause', 'keep sandboxes on disk and free their microVMs; the next use wakes them')
     .argument('<sandbox...>')
+    .option('--keep <what>', '`disk`, everything, or `files` only: then the next use boots', keepOf)
     .action(
-      cli.run(async (context, _, references) => {
-        await onEach(references, context, async (sandbox) => tell(await sandbox.pause(), context));
+      cli.run(async (context, { keep }, references) => {
+        await onEach(references, context, async (sandbox) => tell(await sandbox.pause(keep && { keep }), context));
       }),
     );
 }
@@ -97,6 +98,11 @@ export function resume(cli: Cli) {
         await onEach(references, context, async (sandbox) => tell(await sandbox.resume(), context));
       }),
     );
+}
+
+function keepOf(text: string): 'disk' | 'files' {
+  if (text === 'disk' || text === 'files') return text;
+  throw usage(`--keep is "${text}".`, 'Give disk (everything) or files.');
 }
 
 /** Nothing is done before it is known what every reference means. */

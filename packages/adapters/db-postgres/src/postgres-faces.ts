@@ -27,6 +27,7 @@ export class PostgresFaces implements FaceRecords {
         )
         .leftJoin('organisations', 'organisations.id', 'api_keys.organisation_id')
         .leftJoin('projects', 'projects.id', 'sandboxes.project_id')
+        .leftJoin('snapshots', 'snapshots.id', 'sandboxes.head')
         .selectAll('sandboxes')
         .select([
           'projects.organisation_id as owner',
@@ -35,11 +36,13 @@ export class PostgresFaces implements FaceRecords {
           'api_keys.organisation_id as key_organisation',
           'api_keys.project_id as key_project',
           'api_keys.roles as key_roles',
+          'snapshots.kind as head_kind',
         ])
         .where('sandboxes.id', '=', id)
         .executeTakeFirst();
       if (row === undefined) return null;
-      return { sandbox: sandboxOf(row), holder: holderIn(row), organisationId: row.owner as OrganisationId | null };
+      const organisationId = row.owner as OrganisationId | null;
+      return { sandbox: sandboxOf(row), holder: holderIn(row), headKind: row.head_kind, organisationId };
     });
   }
 

@@ -336,4 +336,17 @@ export const rewound = z
   .meta({ id: 'Rewound' });
 
 /** A call that has nothing to say yet; any field is refused. */
+export const pauseBody = z
+  .strictObject({
+    keep: z
+      .enum(['disk', 'files'])
+      .exactOptional()
+      .meta({
+        description:
+          'What is kept: `disk` (also when left out), everything, and its processes go on at the resume; or `files` only: the next use or resume boots it. Of ' +
+          'files there is what programs had written when the pause was asked for.',
+      }),
+  })
+  .meta({ id: 'PauseSandbox' });
+
 export const emptyBody = z.strictObject({});

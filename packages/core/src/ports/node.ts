@@ -70,7 +70,7 @@ export interface NodePort extends NodeFiles {
   goOn(order: GoOnOrder): Promise<void>;
   /** A point of the running sandbox, which goes on. Throws `snapshot_failed` with nothing changed. */
   snapshot(order: CaptureOrder): Promise<TakenPoint>;
-  /** A point, then the end of the VM. Throws with the sandbox running on. */
+  /** A point, then the end of the VM. Throws (`snapshot_failed`) with the sandbox running on. */
   pause(order: CaptureOrder): Promise<TakenPoint>;
   /** Prepares a life from `to`, keeps the present as `keepAs` (when a life runs), and only then ends the old one. */
   rewind(order: RewindOrder): Promise<{ readonly kept: TakenPoint | null; readonly life: StartedLife }>;
@@ -332,7 +332,10 @@ export interface Arrived {
 
 export interface CaptureOrder extends Order {
   readonly snapshotId: SnapshotId;
-  /** Of a snapshot; absent: `memory`. For one of kind `disk` nothing in the guest stands still, and its agent is not asked. */
+  /**
+   * Absent: `memory`. For a snapshot of kind `disk` nothing in the guest stands still, and its agent is not asked. A pause of that kind keeps
+   * what its programs had written to files when it came, and nothing else of the guest; a start from it boots.
+   */
   readonly kind?: SnapshotKind;
   /** Of a snapshot: when user processes would stand still for longer, none is taken (`over_budget`). */
   readonly budgetMs?: number;

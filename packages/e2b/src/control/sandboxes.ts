@@ -3,7 +3,7 @@ import { type Sandbox, schemas, toProblem } from '@space/contract';
 import { parseId, type SandboxId } from '@space/core';
 import { parsePart } from '@space/http/parts';
 import { z } from 'zod';
-import { E2bError, errorBodyOf, refused } from '../errors.ts';
+import { E2bError, errorBodyOf } from '../errors.ts';
 import { toE2bId } from '../sandbox-ids.ts';
 import { checkRun, checkTimeout, type E2bAnswer, type E2bCall, onSandbox, secondsFromNow } from './call.ts';
 import type { Version } from './create.ts';
@@ -133,12 +133,11 @@ const pauseBody = z.strictObject({ memory: z.boolean().optional() });
 
 export function pauseSandbox(call: E2bCall): Promise<E2bAnswer> {
   const { memory = true } = parsePart(pauseBody, call.body, 'body') as z.output<typeof pauseBody>;
-  if (!memory) throw refused('memory: false', 'A pause keeps memory, too.');
   const { platform, caller } = call;
   return onSandbox(call, async (id) => {
     const { sandbox } = await find(call, id);
     if (sandbox.status === 'paused') throw new E2bError(409, `Sandbox "${toE2bId(id)}" is already paused`);
-    await platform.useCases.pauseSandbox(caller, { id });
+    await platform.useCases.pauseSandbox(caller, { id, keep: memory ? 'disk' : 'files' });
     platform.left(id);
     return { status: 204 };
   });

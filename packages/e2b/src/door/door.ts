@@ -48,6 +48,8 @@ export interface Reach {
   readonly asleep: boolean;
   /** Whether a use of it begins a run when it is paused. */
   readonly wakeOnUse: boolean;
+  /** It is paused, and boots when it goes on: then no use begins a run. */
+  readonly keptFilesOnly: boolean;
   readonly template: string;
   readonly env: Readonly<Record<string, string>>;
   readonly publicPorts: boolean;
@@ -166,7 +168,7 @@ export class Door {
     if (!PORT.test(port) || Number(port) > MAX_PORT) throw new E2bError(400, 'E2b-Sandbox-Port must be a port');
     const id = fromE2bId(given);
     const reach = id === undefined ? null : await this.#platform.reach(id);
-    if (id === undefined || reach === null || reach.asleep || isAway(reach.status)) {
+    if (id === undefined || reach === null || reach.asleep || reach.keptFilesOnly || isAway(reach.status)) {
       throw new AppError('not_found', 'The sandbox was not found');
     }
     return { id, port: Number(port), reach };
