@@ -46,7 +46,10 @@ export type Settles = 'now' | 'next';
 export interface AuditRecords {
   /** One per request: another one of the same request changes nothing. */
   append(record: NewAuditRecord, settles: Settles): Promise<void>;
-  /** How a call that had begun has ended; nothing happens when it began an operation. A target that was known stays. */
+  /**
+   * How a call that had begun has ended; nothing happens when it began an operation. A target that was known stays. On the disk with the
+   * next change: whoever reads of a call whose end did not get there is told that it is not known.
+   */
   complete(id: AuditId, end: { readonly target: string | null; readonly outcome: AuditOutcome }): Promise<void>;
   /** Those that began before the time, no operation and have no end, but these: how they ended is not known. */
   closeLeft(before: Date, underWay: readonly AuditId[]): Promise<void>;

@@ -42,6 +42,7 @@ export class PostgresAudit implements AuditRecords {
         .set({ outcome, target: sql`coalesce(target, ${target})` })
         .where('id', '=', id)
         .where('operation_id', 'is', null)
+        .returning(waitForNoDisk)
         .execute();
     });
   }
