@@ -18,6 +18,7 @@ import { schedules } from './verbs/schedules.ts';
 import { bindings, secrets } from './verbs/secrets.ts';
 import { templates } from './verbs/templates.ts';
 import { top } from './verbs/top.ts';
+import { vaults } from './verbs/vaults.ts';
 
 /** Verbs on this machine, which the script `space` carries out. */
 export const HOST_VERBS = {
@@ -59,6 +60,7 @@ export function buildProgram(cli: Cli) {
     egress,
     approvals,
     secrets,
+    vaults,
     bindings,
     schedules,
     logs,

@@ -189,7 +189,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       await reconciler.reconcile();
     },
   });
-  const lease = new VaultLease({ ports, keys: vaultKeys, halt });
+  const lease = new VaultLease({ ports, keys: vaultKeys, halt, opened: () => vaults.opened() });
   const vaultUses = new VaultUseCases(ports, vaultKeys, halt);
   const watch = new Watch(ports, reconciler, driver, {
     dropOld: () =>

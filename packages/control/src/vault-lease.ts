@@ -1,6 +1,6 @@
 /**
- * Whether the keys of vaults may still be used. Every vault whose keys are held has its KMS asked again when its lease is over; and
- * each that its KMS refused, so that it is back when that allows it. What the KMS answers counts, and what it does not is no refusal:
+ * Whether the keys of vaults may still be used. Of every vault that is open the KMS is asked again when its lease is over; and of each
+ * that its KMS refused, so that it is back when that allows it. What the KMS answers counts, and what it does not is no refusal:
  *
  * | it answers                   | then                                                                                   |
  * | ---------------------------- | -------------------------------------------------------------------------------------- |
@@ -28,6 +28,8 @@ export interface LeasePorts {
   readonly ports: ControlPorts;
   readonly keys: VaultKeys;
   readonly halt: VaultHalt;
+  /** Those that are open on the node, also since before this process was there. */
+  opened(): Promise<readonly VaultName[]>;
 }
 
 export class VaultLease {
@@ -46,15 +48,17 @@ export class VaultLease {
     const known = new Set(vaults.map(({ name }) => name));
     for (const name of this.#leases.keys()) if (!known.has(name)) this.#leases.delete(name);
     for (const vault of vaults) keys.note(vault);
-    await Promise.all(vaults.filter(({ keyring }) => keyring !== null).map((vault) => this.#lookAfter(vault)));
+    // Without the node, those that this process has opened.
+    const open = new Set([...keys.held(), ...(await this.#with.opened().catch(() => []))]);
+    const keyed = vaults.filter(({ keyring }) => keyring !== null);
+    await Promise.all(keyed.map((vault) => this.#lookAfter(vault, open.has(vault.name))));
   }
 
-  async #lookAfter(vault: RecordedVault): Promise<void> {
+  async #lookAfter(vault: RecordedVault, isOpen: boolean): Promise<void> {
     const { keys, halt, ports } = this.#with;
-    const isHeld = keys.held().includes(vault.name);
     // Also one that another process has revoked, or that could not be closed when it was.
-    if (vault.revocation !== null) await halt.begin(vault);
-    if (!isHeld && vault.revocation?.cause !== 'refused') {
+    if (vault.revocation !== null) void halt.begin(vault);
+    if (!isOpen && vault.revocation?.cause !== 'refused') {
       this.#leases.delete(vault.name);
       return;
     }
@@ -92,7 +96,7 @@ export class VaultLease {
     keys.note(changed);
     await keys.audit.told({ vault, cause: 'lease', by: null }, code);
     ports.logger.warn({ vault: vault.name, code }, 'the KMS refuses the key of a vault, which is revoked by that');
-    await halt.begin(changed);
+    void halt.begin(changed);
   }
 
   async #notAnswered(vault: RecordedVault, { givenMs }: Lease, err: AppError): Promise<void> {
@@ -105,7 +109,7 @@ export class VaultLease {
     );
     if (vault.revocation !== null || vault.outageMs === null || nowMs - givenMs < vault.outageMs) return;
     // Not revoked: whatever needs it next asks the KMS, and is told to ask again while that is away.
-    await halt.begin({ name: vault.name, onRevoke: 'pause' });
+    void halt.begin({ name: vault.name, onRevoke: 'pause' });
   }
 
   #now(): Date {

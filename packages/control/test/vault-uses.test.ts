@@ -63,6 +63,7 @@ async function open(keys: VaultKeys): Promise<void> {
 describe('a lease', () => {
   let keys: VaultKeys;
   let lease: VaultLease;
+  let newLease: (held: VaultKeys) => VaultLease;
   let halt: VaultHalt;
   beforeEach(async () => {
     keys = new VaultKeys(ports);
@@ -72,7 +73,9 @@ describe('a lease', () => {
       pause: async () => undefined,
       close: (vault) => node.closeVault({ vault, endLives: true }),
     });
-    lease = new VaultLease({ ports, keys, halt });
+    const opened = async () => (await node.vaults()).filter(({ state }) => state === 'open').map(({ vault }) => vault);
+    newLease = (held) => new VaultLease({ ports, keys: held, halt, opened });
+    lease = newLease(keys);
     const wish = { name: A, organisationId: DEFAULT_ORGANISATION, isDefault: false, sizeBytes: 1024 ** 3 };
     await keys.make({ ...wish, reference: { kms: 'local', key: 'first' }, onRevoke: 'pause', outageMs: 10 * LEASE_MS });
     await open(keys);
@@ -158,6 +161,15 @@ describe('a lease', () => {
       expect(await openOnNode()).toBe(true);
     }
     expect((await recorded()).revocation).toBeNull();
+  });
+
+  it('looks after what is open since before this process was there', async () => {
+    lease = newLease(new VaultKeys(ports));
+    await lease.round();
+    kms.set('first', 'disabled');
+    await afterAnother();
+    expect(await openOnNode()).toBe(false);
+    expect((await recorded()).revocation?.cause).toBe('refused');
   });
 
   it('closes what another process revoked, though it holds the keys', async () => {

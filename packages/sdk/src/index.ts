@@ -190,6 +190,21 @@ export {
   verifyAudit,
 } from './tenants.ts';
 export type { CallOptions, ConnectionOptions } from './transport.ts';
+export {
+  type CreateVaultOptions,
+  createVault,
+  deleteVault,
+  getVault,
+  type KmsKey,
+  listVaults,
+  reinstateVault,
+  revokeVault,
+  rotateVaultKey,
+  type UpdateVaultOptions,
+  updateVault,
+  type Vault,
+  type VaultList,
+} from './vaults.ts';
 export { SDK_VERSION } from './version.ts';
 export type { WatchEvent } from './watch.ts';
 export type { Xattrs } from './xattrs.ts';

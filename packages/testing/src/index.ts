@@ -22,10 +22,12 @@ import { e2bFace } from '@space/e2b';
 import { createHttpServer, createLogger, listen } from '@space/http';
 import {
   FakeGateway,
+  FakeKms,
   FakeNode,
   type FakeProcessWorld,
   type FakeProgram,
   type FakePrograms,
+  fakeKmsDirectory,
   realClock,
 } from '@space/testkit';
 
@@ -65,6 +67,7 @@ export async function createTestPlatform({ programs }: TestPlatformOptions = {})
     records: new MemoryRecords(),
     clock: realClock(),
     chance: { bytes: (count: number) => randomBytes(count) },
+    kms: fakeKmsDirectory(new FakeKms()),
   };
   const gateway = new FakeGateway();
   const control = createControl({ ...ports, logger: SILENT }, gateway);
