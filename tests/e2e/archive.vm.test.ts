@@ -7,8 +7,10 @@ import {
   newId,
   type SandboxId,
   type SnapshotId,
+  type VaultName,
 } from '@space/core';
 import { Sandbox } from '@space/sdk';
+import { mountsNaming } from '@space/server';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { makeWorld, type World } from './world.ts';
 
@@ -77,14 +79,37 @@ until [ -s /tmp/said ]; do sleep 0.1; done`,
   expect(await run(itself.sandboxId, identity)).toBe(before);
   await node.destroy({ ...itself, epoch: 1002, points: moved.snapshots as SnapshotId[] });
 
+  // The copy comes into a vault of its own, which is closed while the other goes on.
+  const own = 'archive-test' as VaultName;
+  const key = crypto.getRandomValues(new Uint8Array(64));
+  const opening = () => ({ vault: own, key: Uint8Array.from(key) });
+  await node.createVault({ ...opening(), sizeBytes: 8 * 2 ** 30, token: 'of this test' });
+  await node.openVault(opening());
   const sandboxId = newId('sandbox', chance);
   const summary = await node.readArchive({ ...PLACE, archive });
   expect(summary).toMatchObject({ template: 'base', unfit: null, head: 1 });
   const points = summary.points.map(() => newId('snapshot', chance));
-  const order = { vault: DEFAULT_VAULT, sandboxId, epoch: 1, generation: 1 };
+  const order = { vault: own, sandboxId, epoch: 1, generation: 1 };
   await node.importPoints({ ...order, ...PLACE, archive, points, disksOnly: false });
   await node.start({ ...order, epoch: 2, from: points[1] as SnapshotId, template: 'base', size });
   expect(await run(sandboxId, SAYS_NOW)).toBe(said);
   expect((await run(sandboxId, 'cat /etc/hostname')).trim()).toBe(sandboxId.replace('_', '-'));
-  await node.destroy({ ...order, epoch: 3, points });
+
+  await expect(node.closeVault({ vault: own, endLives: false })).rejects.toMatchObject({ code: 'vault_in_use' });
+  const pausedAt = newId('snapshot', chance);
+  await node.pause({ ...order, epoch: 3, snapshotId: pausedAt });
+  await node.closeVault({ vault: own, endLives: false });
+  expect(await mountsNaming(`${world.config.dataDir}/vaults/${own}`)).toEqual([]);
+  await expect(node.inspect(own, sandboxId)).rejects.toMatchObject({ code: 'vault_closed' });
+  await expect(node.openVault({ vault: own, key: crypto.getRandomValues(new Uint8Array(64)) })).rejects.toMatchObject({
+    code: 'vault_key_wrong',
+  });
+  await node.openVault(opening());
+  expect(await node.inspect(own, sandboxId)).toMatchObject({ real: 'paused', head: pausedAt });
+  await node.start({ ...order, epoch: 4, from: pausedAt, template: 'base', size });
+  expect(await run(sandboxId, SAYS_NOW)).toBe(said);
+  // What runs in it is ended, and nothing is left of it but what lies in it.
+  await node.closeVault({ vault: own, endLives: true });
+  expect(await mountsNaming(`${world.config.dataDir}/vaults/${own}`)).toEqual([]);
+  await node.removeVault(own);
 });
