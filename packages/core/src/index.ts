@@ -18,7 +18,7 @@ export * from './egress/decide-egress.ts';
 export * from './egress/hosts.ts';
 export * from './egress/network-policy.ts';
 export * from './egress/registries.ts';
-export { normaliseHostPattern } from './egress/rules.ts';
+export { normaliseDenial, normaliseHostPattern } from './egress/rules.ts';
 export * from './errors.ts';
 export * from './expiry.ts';
 export * from './idle.ts';

@@ -134,6 +134,8 @@ describe.each(SDKS)('the SDK %s', (_version, { Sandbox, SandboxNotFoundError, Au
 
   it('changes what a sandbox may reach, and knows its older names for calls', async () => {
     const sandbox = await Sandbox.create({ ...world.options, timeoutMs: 60_000 });
+    await sandbox.updateNetwork({ denyOut: ['8.8.0.0/16'] });
+    expect((await sandbox.getInfo()).network).toMatchObject({ denyOut: ['8.8.0.0/16'] });
     await sandbox.updateNetwork({ denyOut: ['0.0.0.0/0'], allowOut: ['api.example'] });
     const { network } = await Sandbox.getFullInfo(sandbox.sandboxId, world.options);
     expect(network).toMatchObject({ denyOut: ['0.0.0.0/0'], allowOut: ['api.example'] });

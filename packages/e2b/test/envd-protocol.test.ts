@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import type { SandboxId } from '@space/core';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { createEnvdWorld, type EnvdWorld } from './envd-world.ts';
 
 let world: EnvdWorld;
@@ -238,6 +238,27 @@ it('a watch that is asked about gives each change once, until it is removed', as
   expect(await events()).toEqual({ status: 200, body: {} });
   expect((await unary('filesystem.Filesystem/RemoveWatcher', { watcherId })).status).toBe(200);
   expect(await events()).toMatchObject({ status: 404, body: { code: 'not_found' } });
+});
+
+it('a watch whose answer nobody was there to get ends, and one that is never asked about gives its place up', async () => {
+  await unary('filesystem.Filesystem/MakeDir', { path: '/home/user/many' });
+  const create = () => unary('filesystem.Filesystem/CreateWatcher', { path: 'many' });
+  const made: string[] = [];
+  for (let i = 0; i < 16; i++) made.push(String((await create()).body['watcherId']));
+  expect((await create()).status).toBe(429);
+  const events = (watcherId: string | undefined) => unary('filesystem.Filesystem/GetWatcherEvents', { watcherId });
+  const [asked, lost] = made;
+  expect((await events(asked)).status).toBe(200);
+  const later = performance.now() + 61_000;
+  const now = vi.spyOn(performance, 'now').mockReturnValue(later);
+  try {
+    made.push(String((await create()).body['watcherId']));
+  } finally {
+    now.mockRestore();
+  }
+  expect((await events(asked)).status).toBe(200);
+  expect((await events(lost)).status).toBe(404);
+  for (const watcherId of made) await unary('filesystem.Filesystem/RemoveWatcher', { watcherId });
 });
 
 it('a part of a file, and the whole compressed', async () => {

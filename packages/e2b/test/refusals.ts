@@ -11,9 +11,9 @@ export const REFUSED_FIELDS: readonly (readonly [field: object, message: string]
   [{ network: { httpsPorts: [443] } }, 'network.httpsPorts is not supported'],
   [{ network: { rules: { 'a.example': [] } } }, 'network.rules is not supported'],
   [{ network: { egressProxy: { address: 'a:1' } } }, 'network.egressProxy is not supported'],
-  [{ network: { denyOut: ['10.0.0.0/8'] } }, 'Denying the network 10.0.0.0/8 is not supported'],
   [{ network: { allowOut: ['10.0.0.0/8'] } }, 'Allowing the network 10.0.0.0/8 is not supported'],
   [{ network: { allowOut: ['8.8.8.8'], denyOut: ['8.8.8.8/32'] } }, 'Both allowing and denying 8.8.8.8'],
+  [{ network: { allowOut: ['8.8.8.8'], denyOut: ['8.0.0.0/8'] } }, 'Both allowing and denying 8.8.8.8'],
 ];
 
 export interface RefusedCall {

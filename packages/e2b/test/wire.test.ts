@@ -38,6 +38,7 @@ describe('a create', () => {
     [{ autoPauseMemory: false }, 'autoPauseMemory: false needs autoPause'],
     [{ network: { allowOut: ['a.example'] } }, 'you must include'],
     [{ network: { denyOut: ['a.example'] } }, 'invalid denied CIDR a.example'],
+    [{ network: { denyOut: ['10.0.0.0/33'] } }, 'invalid denied CIDR 10.0.0.0/33'],
     [{ envVars: { 'not a name': '1' } }, 'env'],
     [{ what: 1 }, 'what'],
     ...REFUSED_FIELDS,
@@ -67,6 +68,13 @@ describe('a create', () => {
     expect((await world.call('PUT', `/sandboxes/${id}/network`, { allow_internet_access: false })).status).toBe(204);
     const shut = { allowInternetAccess: false, network: { allowOut: [], denyOut: ['0.0.0.0/0'] } };
     expect((await world.call('GET', `/sandboxes/${id}`)).body).toMatchObject(shut);
+    expect(
+      (await world.call('PUT', `/sandboxes/${id}/network`, { denyOut: ['8.8.0.0/16', '2001:4860::/32'] })).status,
+    ).toBe(204);
+    expect((await world.call('GET', `/sandboxes/${id}`)).body).toMatchObject({
+      allowInternetAccess: true,
+      network: { denyOut: ['8.8.0.0/16', '2001:4860::/32'] },
+    });
     expect((await world.call('PUT', `/sandboxes/${id}/network`, {})).status).toBe(204);
     expect((await world.call('GET', `/sandboxes/${id}`)).body.allowInternetAccess).toBe(true);
   });

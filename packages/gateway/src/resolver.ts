@@ -3,7 +3,15 @@
  * and those that come back are the ones that are dialled; nothing is looked up a second time.
  */
 import { lookup, Resolver } from 'node:dns/promises';
-import { AppError, classifyAddress, decideAddress, type EgressRules, type EgressTarget, isAddress } from '@space/core';
+import {
+  AppError,
+  classifyAddress,
+  decideAddress,
+  decideDenied,
+  type EgressRules,
+  type EgressTarget,
+  isAddress,
+} from '@space/core';
 import { refused } from './refusal.ts';
 
 const RESOLVE_WITHIN_MS = 10_000;
@@ -64,6 +72,8 @@ export async function resolveTarget(
   target: EgressTarget,
 ): Promise<readonly string[]> {
   const addresses = isAddress(target.host) ? [target.host] : await within(resolve(target.host), target.host);
+  const denied = decideDenied(rules, addresses);
+  if (denied !== null) throw refused(denied);
   for (const address of addresses) {
     const decision = decideAddress(rules, target, classifyAddress(address) ?? 'reserved');
     if (!decision.allowed) throw refused(decision);

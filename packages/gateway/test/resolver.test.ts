@@ -86,3 +86,14 @@ it('asks nobody for an address', async () => {
 it('knows what the machine knows beside DNS', async () => {
   expect(await createResolve()('localhost')).toContain('127.0.0.1');
 });
+
+it('refuses a name that has an address of a denied network, or a denied one, by whatever rule it is allowed', async () => {
+  const resolve = async (host: string) => (host === 'two.example' ? ['1.1.1.1', '2606:4700::6810:1'] : ['1.1.1.1']);
+  const denying = (...deny: string[]) => ({ ...RULES, policy: { ...RULES.policy, deny } }) as const;
+  const target = { host: 'two.example', port: 443 };
+  for (const denied of ['1.1.0.0/16', '1.1.1.1', '2606:4700::/32']) {
+    await expect(resolveTarget(resolve, denying(denied), target)).rejects.toMatchObject({ code: 'egress_refused' });
+  }
+  await expect(resolveTarget(resolve, denying('1.1.0.0/16'), { host: '1.1.2.3', port: 443 })).rejects.toThrow();
+  expect(await resolveTarget(resolve, denying('1.2.0.0/16', '*.other.example'), target)).toHaveLength(2);
+});

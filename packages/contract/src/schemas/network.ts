@@ -12,6 +12,7 @@ import {
   MAX_RULE_NAMES,
   MAX_RULE_PORTS,
   NETWORK_PRESETS,
+  normaliseDenial,
   normaliseHostPattern,
   SPOKEN,
 } from '@space/core';
@@ -39,6 +40,23 @@ const host = z
   })
   .meta({
     description: 'A name; `*.` and a name: all that lies below it, and not itself; an address; or `*`: any. No port.',
+  });
+
+const deniedHost = z
+  .string()
+  .min(1)
+  .max(MAX_HOST_LENGTH)
+  .transform((text, context) => {
+    const pattern = normaliseDenial(text);
+    if (pattern !== null) return pattern;
+    const message = 'must be a host, an address, a network, `*.` and a name, or `*`';
+    context.addIssue({ code: 'custom', message });
+    return z.NEVER;
+  })
+  .meta({
+    description:
+      'As the host of a rule; or a network, `10.0.0.0/8`. What has a denied address, or one of a denied network, is denied by ' +
+      'whatever name; where all leaves by a proxy, names are not known to have one.',
   });
 
 const port = z.number().int().min(1).max(65_535);
@@ -136,7 +154,7 @@ const deniedTools = z.strictObject({ host, path: pathPrefix.default('/'), tools:
   description:
     'Tools of MCP servers that are not called. What has a body there and cannot be read as another call is denied as well.',
 });
-const deny = z.array(z.union([host, deniedTools])).max(MAX_DENY_RULES);
+const deny = z.array(z.union([deniedHost, deniedTools])).max(MAX_DENY_RULES);
 
 export const networkPolicy = z
   .strictObject({

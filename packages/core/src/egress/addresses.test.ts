@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { classifyAddress, parseAddress } from './addresses.ts';
+import { classifyAddress, liesInNetwork, normaliseNetwork, parseAddress } from './addresses.ts';
 
 describe('the class of an address', () => {
   it.each([
@@ -102,5 +102,44 @@ describe('the class of an address', () => {
         expect(classifyAddress(long)).toBe(classifyAddress(text));
       }),
     );
+  });
+});
+
+describe('a network', () => {
+  it.each([
+    ['10.1.2.3', '10.0.0.0/8', true],
+    ['11.0.0.0', '10.0.0.0/8', false],
+    ['10.0.0.127', '10.0.0.0/25', true],
+    ['10.0.0.128', '10.0.0.0/25', false],
+    ['8.8.8.8', '8.8.8.8/32', true],
+    ['8.8.8.9', '8.8.8.8/31', true],
+    ['8.8.8.10', '8.8.8.8/31', false],
+    ['2001:4860:4860::8888', '2001:4860::/32', true],
+    ['2001:4861::1', '2001:4860::/32', false],
+    // In whatever form.
+    ['::ffff:10.1.2.3', '10.0.0.0/8', true],
+    ['64:ff9b::a01:203', '10.0.0.0/8', true],
+    ['::ffff:10.1.2.3', '::ffff:0:0/96', true],
+    ['10.1.2.3', '::/1', false],
+    ['a.example', '10.0.0.0/8', false],
+    ['10.1.2.3', 'nonsense', false],
+  ])('of %s and %s: %s', (address, network, lies) => expect(liesInNetwork(address, network)).toBe(lies));
+
+  it('is an address and a length that fits', () => {
+    expect(normaliseNetwork('2001:DB8::/32')).toBe('2001:db8::/32');
+    for (const text of [
+      '10.0.0.0',
+      '10.0.0.0/33',
+      '10.0.0.0/08',
+      '10.0.0.0/',
+      '/8',
+      '::/129',
+      '10.0.0/8',
+      '0.0.0.0/0',
+      'a/8',
+      '1.1.1.1/8/8',
+    ]) {
+      expect(normaliseNetwork(text), text).toBeNull();
+    }
   });
 });

@@ -63,10 +63,34 @@ export function parseAddress(text: string): Bytes | null {
   return text.includes(':') ? parseV6(text) : parseV4(text);
 }
 
+/** `10.0.0.0/8`, in lower case; null: it is none. All that there is, is none either: a preset says that. */
+export function normaliseNetwork(text: string): string | null {
+  const network = networkIn(text);
+  return network !== null && network.bits > 0 ? text.toLowerCase() : null;
+}
+
+/** Whether an address, also one that stands for an IPv4 address, lies in a network. */
+export function liesInNetwork(address: string, text: string): boolean {
+  const [bytes, network] = [parseAddress(address), networkIn(text)];
+  if (bytes === null || network === null) return false;
+  const plain = network.bytes.length === 4 && bytes.length === 16 && isMapped(bytes) ? bytes.slice(12) : bytes;
+  return plain.length === network.bytes.length && begins(plain, network.bytes, network.bits);
+}
+
+function networkIn(text: string): { readonly bytes: Bytes; readonly bits: number } | null {
+  const [, address = '', digits] = /^([^/]+)\/(0|[1-9][0-9]{0,2})$/.exec(text) ?? [];
+  const bytes = parseAddress(address);
+  const bits = Number(digits);
+  return bytes === null || digits === undefined || bits > bytes.length * 8 ? null : { bytes, bits };
+}
+
+function isMapped(bytes: Bytes): boolean {
+  return MAPPED_RANGES.some(({ prefix, length }) => begins(bytes, prefix, length));
+}
+
 function classOf(bytes: Bytes): AddressClass {
   if (bytes.length === 4) return lookUp(bytes, V4) ?? 'public';
-  const mapped = MAPPED_RANGES.some(({ prefix, length }) => begins(bytes, prefix, length));
-  return mapped ? classOf(bytes.slice(12)) : (lookUp(bytes, V6) ?? 'reserved');
+  return isMapped(bytes) ? classOf(bytes.slice(12)) : (lookUp(bytes, V6) ?? 'reserved');
 }
 
 interface ParsedRange {

@@ -54,9 +54,14 @@ export interface EgressRequest extends EgressTarget {
  */
 export type AskWhom = 'owner' | 'admin' | 'operator' | 'reviewer' | 'nobody';
 
-export type EgressDecision =
-  | { readonly allowed: true; readonly rule: string }
-  | { readonly allowed: false; readonly rule: string; readonly reason: string; readonly ask: AskWhom };
+export type EgressDecision = { readonly allowed: true; readonly rule: string } | EgressDenial;
+
+export interface EgressDenial {
+  readonly allowed: false;
+  readonly rule: string;
+  readonly reason: string;
+  readonly ask: AskWhom;
+}
 
 const READS: readonly string[] = ['GET', 'HEAD', 'OPTIONS'];
 /** Asked before a name is looked up: whether any connection to it could be let through, as whatever. */
@@ -147,6 +152,15 @@ function toolsText({ host, path, tools }: DeniedTools): string {
   return `${host}${path === '/' ? '' : path} tools ${tools.join(', ')}`;
 }
 
+/** Of the addresses that a name has: what is denied by its address is so by whatever name. Null: none of them is. */
+export function decideDenied({ policy, constraints }: EgressRules, addresses: readonly string[]): EgressDenial | null {
+  const isOne = (pattern: string) => addresses.some((address) => pattern !== '*' && matchesHost(pattern, address));
+  const barred = hostsDenied(constraints.deny).find(isOne);
+  if (barred !== undefined) return denied(`organisation, deny: ${barred}`, 'The organisation denies it.', 'admin');
+  const refused = hostsDenied(policy.deny).find(isOne);
+  return refused === undefined ? null : denied(`deny: ${refused}`, 'The sandbox denies it.', 'owner');
+}
+
 /** Of the address that is about to be dialled. */
 export function decideAddress(rules: EgressRules, { host }: EgressTarget, is: AddressClass): EgressDecision {
   if (is === 'public') return { allowed: true, rule: 'public address' };
@@ -227,6 +241,6 @@ function deniedByReadOnly(pattern: string, why: string): EgressDecision {
   return denied(`organisation, read only: ${pattern}`, `The organisation lets this host be read only. ${why}`, 'admin');
 }
 
-function denied(rule: string, reason: string, ask: AskWhom): EgressDecision {
+function denied(rule: string, reason: string, ask: AskWhom): EgressDenial {
   return { allowed: false, rule, reason, ask };
 }

@@ -1,4 +1,5 @@
 /** What one rule covers, and whether one lies within another. */
+import { liesInNetwork, normaliseNetwork } from './addresses.ts';
 import { nameLiesWithin } from './classify/spoken.ts';
 import { isAddress, normaliseHost } from './hosts.ts';
 import type { AllowRule, AskRule, DeniedTools, DenyRule, NetworkPolicy, NetworkPreset } from './network-policy.ts';
@@ -27,7 +28,13 @@ export function normaliseHostPattern(text: string): string | null {
   return isAddress(host) ? null : `*.${host}`;
 }
 
+/** What is denied can be a network as well: its addresses, and names that have one. */
+export function normaliseDenial(text: string): string | null {
+  return text.includes('/') ? normaliseNetwork(text) : normaliseHostPattern(text);
+}
+
 export function matchesHost(pattern: string, host: string): boolean {
+  if (pattern.includes('/')) return liesInNetwork(host, pattern);
   if (pattern === '*') return true;
   if (pattern.startsWith('*.')) return !isAddress(host) && host.endsWith(pattern.slice(1));
   return pattern === host;
@@ -125,6 +132,7 @@ function namesLieIn(inner: readonly string[] = [], outer: readonly string[] = []
 
 export function hostLiesWithin(inner: string, outer: string): boolean {
   if (outer === '*' || inner === outer) return true;
+  if (outer.includes('/')) return liesInNetwork(inner, outer);
   if (!outer.startsWith('*.') || inner === '*') return false;
   return inner.startsWith('*.') ? inner.endsWith(outer.slice(1)) : matchesHost(outer, inner);
 }

@@ -5,7 +5,7 @@
  */
 import { isIP } from 'node:net';
 import type { Caller, UseCases } from '@space/contract';
-import type { NetworkPolicy } from '@space/core';
+import { liesInNetwork, type NetworkPolicy, normaliseNetwork } from '@space/core';
 import { z } from 'zod';
 import { E2bError, isCode, refused } from '../errors.ts';
 import type { E2bCall } from './call.ts';
@@ -59,7 +59,7 @@ export function askedNetwork(asked: Egress): AskedNetwork | undefined {
   for (const entry of denyOut) checkDenied(entry);
   const allow = allowOut.map((entry) => ruleFor(entry, closed));
   const deny = denyOut.filter((entry) => entry !== ANYWHERE).map((entry) => hostOf(entry));
-  const both = allowOut.map(hostOf).find((host) => deny.includes(host));
+  const both = allowOut.map(hostOf).find((host) => deny.some((one) => one === host || liesInNetwork(host, one)));
   if (both !== undefined) throw refused(`Both allowing and denying ${both}`, 'Here what is denied is denied.');
   return { preset: closed ? 'none' : 'internet', allow, deny };
 }
@@ -106,8 +106,7 @@ function isSaid(value: unknown): boolean {
 }
 
 function checkDenied(entry: string): void {
-  if (entry === ANYWHERE || isIP(hostOf(entry)) !== 0) return;
-  if (entry.includes('/')) throw refused(`Denying the network ${entry}`, `Deny addresses one by one, or ${ANYWHERE}.`);
+  if (entry === ANYWHERE || isIP(hostOf(entry)) !== 0 || normaliseNetwork(entry) !== null) return;
   throw new E2bError(400, `invalid denied CIDR ${entry}`);
 }
 
