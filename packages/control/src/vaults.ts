@@ -60,10 +60,10 @@ export class Vaults {
     return this.#keys.defaultFor(organisationId);
   }
 
-  /** Those whose name an organisation may see. */
+  /** Those whose name an organisation may see: its own, or, where it has none, the one that is everybody's. */
   async visibleTo(organisationId: OrganisationId): Promise<ReadonlySet<VaultName>> {
     const own = await this.#ports.records.vaults.list(organisationId);
-    return new Set([...own.map(({ name }) => name), DEFAULT_VAULT]);
+    return new Set(own.length === 0 ? [DEFAULT_VAULT] : own.map(({ name }) => name));
   }
 
   /**
@@ -168,6 +168,7 @@ export class Vaults {
     this.#isShut(name);
     await this.#ports.node.closeVault({ vault: name, endLives });
     this.#keys.closed(name);
+    this.#ports.logger.info({ vault: name, endLives }, 'a vault is closed');
   }
 
   #isReady(name: VaultName): boolean {
@@ -184,19 +185,22 @@ export class Vaults {
 
   async #openNow(name: VaultName): Promise<void> {
     await this.#closing.get(name)?.catch(() => undefined);
+    const { clock, logger } = this.#ports;
+    const sinceMs = clock.monotonicMs();
     const wasOpen = (await this.opened()).includes(name);
     try {
       await this.#unlock(name, wasOpen);
     } catch (thrown) {
       // It was opened before this process was there. That nobody can be asked now is no reason to stop what goes on in it.
       if (!wasOpen || !isCode(thrown, 'kms_unavailable')) throw asShut(name, thrown);
-      this.#ports.logger.warn({ vault: name, err: thrown }, 'an open vault is used while its KMS does not answer');
-      this.#askAgainMs.set(name, this.#ports.clock.monotonicMs() + ASK_AGAIN_MS);
+      logger.warn({ vault: name, err: thrown }, 'an open vault is used while its KMS does not answer');
+      this.#askAgainMs.set(name, clock.monotonicMs() + ASK_AGAIN_MS);
       return;
     }
     this.#confirmed.add(name);
     this.#open?.add(name);
     this.#useOf(name);
+    logger.info({ vault: name, durationMs: Math.round(clock.monotonicMs() - sinceMs) }, 'a vault is open');
   }
 
   async #unlock(name: VaultName, wasOpen: boolean): Promise<void> {

@@ -394,9 +394,9 @@ describe('a vault that is open', () => {
     const namesFor = async (who: Caller) =>
       (await world.control.getCapabilities(who, {})).vaults.map(({ name }) => name as VaultName);
     expect(await namesFor(caller)).toContain(OWN);
-    expect(await namesFor(other)).not.toContain(OWN);
+    expect(await namesFor(other)).toEqual([DEFAULT_VAULT]);
     await world.control.createSandbox(other, {});
-    expect(await namesFor(other)).toContain(vaultNameOf(organisation.id as never));
+    expect(await namesFor(other)).toEqual([vaultNameOf(organisation.id as never)]);
     expect(await namesFor(caller)).toHaveLength(3);
   });
 });
