@@ -1,10 +1,12 @@
 /**
- * What a week of points costs: `node test/week.ts [clustered|random [points]]`, as root. A guest of 512 MiB is snapshotted again and
- * again with nothing in between, and every point is kept, while a neighbour writes and syncs 4 KiB in the same vault.
+ * What a week of points costs: `node test/week.ts [clustered|random|places [points [rest]]]`, as root. A guest of 512 MiB is snapshotted again and
+ * again with nothing in between, or so many milliseconds, and every point is kept, while a neighbour writes and syncs 4 KiB in the same vault.
  *
  * - `clustered` rewrites 512 KiB of memory in pieces of 64 KiB before each point, three of four in a working set that wanders,
  *   and appends 64 KiB to its disk: 10,080 points, one a minute for a week.
  * - `random` rewrites 100 pages of 4 KiB anywhere in its memory: 1,000 points. No layout of files is worse.
+ * - `places` rewrites the same 330 places of one or two pages, 12 others, and 1 MiB in four pieces: 400 points, each as a pause takes it, with half a
+ *   second between them, in which the vault does what it does ahead of the next point. It is what an agent's guest was seen to do.
  *
  * Before the first point and after the last the vault is closed and opened again, its points are listed, and each is read, as a node
  * does when it starts. `TMPDIR=/dev/shm` keeps the loop file in memory, so that no disk is measured. SIGINT ends the points early, and what
@@ -30,8 +32,11 @@ const REMOVED = 200;
 const REMOVAL_PAUSE_MS = 100;
 const MINUTE_MS = 60_000;
 
-const kind = process.argv[2] === 'random' ? 'random' : 'clustered';
-const count = Number(process.argv[3] ?? (kind === 'random' ? 1_000 : 10_080));
+const KINDS = { clustered: 10_080, random: 1_000, places: 400 } as const;
+const asked = process.argv[2] ?? 'clustered';
+const kind = asked === 'random' || asked === 'places' ? asked : 'clustered';
+const count = Number(process.argv[3] ?? KINDS[kind]);
+const restMs = Number(process.argv[4] ?? (kind === 'places' ? 500 : 0));
 const chance = { bytes: (length: number) => randomBytes(length) };
 const deviceState = randomBytes(136_000);
 const size = { vcpus: 1, memoryMib: MEMORY_BYTES / MIB, diskMib: DISK_BYTES / MIB };
@@ -41,10 +46,26 @@ const say = (line: string) => process.stdout.write(`${line}\n`);
 function memoryWrites(n: number): readonly { readonly at: number; readonly bytes: number }[] {
   const anywhere = (bytes: number) => ({ at: Math.floor(Math.random() * (MEMORY_BYTES / bytes)) * bytes, bytes });
   if (kind === 'random') return Array.from({ length: 100 }, () => anywhere(4 * KIB));
+  if (kind === 'places') return placesOf(n);
   const hot = ((n * 16 * KIB) % (MEMORY_BYTES - 16 * MIB)) & ~(64 * KIB - 1);
   return Array.from({ length: 8 }, (_, piece) =>
     piece % 4 === 3 ? anywhere(64 * KIB) : { at: hot + Math.floor(Math.random() * 256) * 64 * KIB, bytes: 64 * KIB },
   );
+}
+
+const PLACES = Array.from({ length: 330 }, (_, place) => ({
+  at: Math.floor(Math.random() * (300 * 256)) * 4 * KIB,
+  bytes: (1 + (place % 2)) * 4 * KIB,
+}));
+
+/** What the page cache took in lies in a region of its own, which comes round. */
+function placesOf(n: number): readonly { readonly at: number; readonly bytes: number }[] {
+  const once = () => ({ at: Math.floor(Math.random() * (300 * 256)) * 4 * KIB, bytes: 8 * KIB });
+  const cached = Array.from({ length: 4 }, (_, piece) => ({
+    at: 400 * MIB + ((n * 4 + piece) % 64) * 256 * KIB,
+    bytes: 256 * KIB,
+  }));
+  return [...PLACES, ...Array.from({ length: 12 }, once), ...cached];
 }
 
 function manifestOf(snapshotId: SnapshotId) {
@@ -130,7 +151,7 @@ try {
   say(`${kind}, ${count} points, Linux ${(await readFile('/proc/sys/kernel/osrelease', 'utf8')).trim()}; ms`);
   say(`fsync of the neighbour alone: ${takeSyncs()}`);
 
-  const piece = Buffer.alloc(64 * KIB);
+  const piece = Buffer.alloc(256 * KIB);
   const points: SnapshotId[] = [];
   let flushes: number[] = [];
   let seals: number[] = [];
@@ -150,17 +171,22 @@ try {
     stopped = true;
   });
   for (let n = 0; n < count && !stopped; n += 1) {
-    for (const { at, bytes } of memoryWrites(n)) await memory.write(randomFillSync(piece), 0, bytes, at);
-    if (kind === 'clustered') {
+    for (const { at, bytes } of memoryWrites(n)) await memory.write(randomFillSync(piece, 0, bytes), 0, bytes, at);
+    if (kind !== 'random') {
       await disk.write(piece, 0, 64 * KIB, 64 * MIB + ((n * 64 * KIB) % (DISK_BYTES / 2)));
     }
     const snapshotId = newId('snapshot', chance);
     await timed(flushes, async () => {
+      if (kind === 'places') {
+        await Promise.all([vault.changed(lifeId), vault.flush(lifeId, { dataOnly: true })]);
+        return;
+      }
       await vault.flush(lifeId);
       await vault.flush(lifeId);
     });
     await timed(seals, () => vault.seal(lifeId, manifestOf(snapshotId), deviceState));
     points.push(snapshotId);
+    await sleep(restMs);
     if (points.length % report === 0) await tell();
   }
   if (points.length % report !== 0) await tell();
