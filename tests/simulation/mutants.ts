@@ -57,13 +57,13 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'what lies in a vault that is closed is said to be gone',
     file: 'packages/node/src/vaults.ts',
-    line: "  return new AppError('vault_closed', {",
-    becomes: "  return new AppError('not_found', {",
+    line: "  return new AppError('vault_closed', context,",
+    becomes: "  return new AppError('not_found', context,",
   },
   {
     name: 'a vault is closed without waiting for what is under way',
     file: 'packages/node/src/vaults.ts',
-    line: '    const isQuiet = await drained(held);',
+    line: '    const isQuiet = await drained(held, () => endLives && this.#hooks.endUnready(name));',
     becomes: '    const isQuiet = true;',
   },
   {

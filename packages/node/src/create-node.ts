@@ -89,6 +89,9 @@ export function createNode(options: NodeOptions): Node {
     async endLives(vault) {
       await Promise.allSettled(livesOf(vault).map((life) => endLife(machinery, life, 'its vault is closed')));
     },
+    endUnready(vault) {
+      for (const { vm, vault: of } of machinery.unready) if (of.name === vault) vm.kill().catch(() => undefined);
+    },
     async leaving(vault) {
       await ready.leave(vault.name);
       await pool.forget(vault);
@@ -123,6 +126,7 @@ export function createNode(options: NodeOptions): Node {
     tracer,
     budget: new MemoryBudget(options.memoryMib, options.clock),
     spaceWatch,
+    unready: new Set(),
     spares: {
       makeRoom: () => pool.makeRoom(),
       withSpace: (vault, work) => pool.withSpace(vault, work),

@@ -218,6 +218,7 @@ export class ReadySnapshots {
         ? cause
         : new AppError('boot_failed', `Template "${template.name}" did not boot: ${cause.message}`, { cause });
     });
+    machinery.unready.add(prepared.life);
     try {
       await prepared.thaw();
       report('warming up', 0.7);
@@ -237,6 +238,7 @@ export class ReadySnapshots {
       });
       return snapshotId;
     } finally {
+      machinery.unready.delete(prepared.life);
       await endLife(machinery, prepared.life, 'the ready snapshot is taken');
     }
   }

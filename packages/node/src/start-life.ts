@@ -39,6 +39,8 @@ export interface LifeMachinery {
   readonly budget: MemoryBudget;
   readonly spaceWatch: SpaceWatch;
   readonly spares: Spares;
+  /** VMs that run and are nobody's yet. One whose vault is to be closed in any case is ended in the midst of that. */
+  readonly unready: Set<Life>;
   readonly clock: Clock;
   readonly chance: Chance;
   readonly tracer: Tracer;
@@ -92,11 +94,14 @@ export async function prepareLife(machinery: LifeMachinery, plan: LifePlan): Pro
   try {
     if (plan.spare !== true) await spares.makeRoom();
     life = await startVm(machinery, plan, lifeId);
+    machinery.unready.add(life);
     return await giveIdentity(machinery, plan, life, startedAt);
   } catch (error) {
     if (life !== null) await endLife(machinery, life, 'it could not be started');
     else await deleteFiles(plan.vault, lifeId).finally(() => budget.release(lifeId));
     throw error;
+  } finally {
+    if (life !== null) machinery.unready.delete(life);
   }
 }
 

@@ -50,6 +50,8 @@ export interface VaultHooks {
   opened(vault: Vault, wasMounted: boolean): Promise<void>;
   livesIn(vault: VaultName): number;
   endLives(vault: VaultName): Promise<void>;
+  /** Ends what is being started, which then fails. */
+  endUnready(vault: VaultName): void;
   /** Nobody uses it any more, and it is about to be unmounted. */
   leaving(vault: Vault): Promise<void>;
   closed(vault: VaultName): void;
@@ -92,7 +94,12 @@ export class Vaults {
   /** Throws `vault_closed`, with nothing done. */
   async use<T>(name: VaultName, work: (use: VaultUse) => Promise<T>): Promise<T> {
     using use = this.begin(name);
-    return await work(use);
+    try {
+      return await work(use);
+    } catch (cause) {
+      // Whatever it failed by, that is why.
+      throw use.signal.aborted ? closedError(name, cause) : cause;
+    }
   }
 
   opened(): readonly Vault[] {
@@ -224,7 +231,7 @@ export class Vaults {
       held.stop.abort(closedError(name));
       await this.#hooks.endLives(name);
     }
-    const isQuiet = await drained(held);
+    const isQuiet = await drained(held, () => endLives && this.#hooks.endUnready(name));
     // What was being started when it began may run by now.
     if (endLives) await this.#hooks.endLives(name);
     try {
@@ -273,19 +280,18 @@ export class Vaults {
 }
 
 /** Whether nobody uses it any more. */
-async function drained(held: Held): Promise<boolean> {
+async function drained(held: Held, atEachLook: () => unknown): Promise<boolean> {
   for (let waitedMs = 0; held.uses > 0; waitedMs += LOOK_MS) {
+    atEachLook();
     if (waitedMs >= DRAIN_MS) return false;
     await sleep(LOOK_MS);
   }
   return true;
 }
 
-function closedError(name: VaultName): AppError {
-  return new AppError('vault_closed', {
-    detail: `The vault ${name} is not open on this node.`,
-    facts: { vault: name },
-  });
+function closedError(name: VaultName, cause?: unknown): AppError {
+  const context = { detail: `The vault ${name} is not open on this node.`, facts: { vault: name } };
+  return new AppError('vault_closed', context, cause === undefined ? undefined : { cause });
 }
 
 function inUse(name: VaultName, why: string, facts: Record<string, number>): AppError {

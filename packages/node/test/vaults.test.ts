@@ -168,6 +168,39 @@ describe.each(WORLD_KINDS)('vaults of a node whose runtime keeps memory $memory,
     expect(await world.run(sandbox, 'get at')).toBe('one');
   });
 
+  it('that are to be closed in any case end what is being started, and what is being made ready', async () => {
+    await using world = await makeWorld(kind);
+    const { sandbox, point } = await paused(world);
+    const held = world.faults.holdNext('guest.assumeIdentity');
+    const started = start(world, sandbox, point);
+    started.catch(() => undefined);
+    await held.reached;
+    // A real channel ends with its VM.
+    const alive = () => [...world.runtime.alive.values()];
+    expect(alive()).toHaveLength(1);
+    const closing = world.node.closeVault({ vault: OWN, endLives: true });
+    await expect.poll(alive, { timeout: 5_000, interval: 5 }).toEqual([]);
+    held.letGo();
+    await expect(started).rejects.toMatchObject(closed);
+    await closing;
+    expect(await view(world)).toMatchObject({ state: 'closed' });
+    await world.node.openVault({ vault: OWN, key: key() });
+    const other = { ...SIZE, vcpus: 2 };
+    const waits = world.faults.holdNext('guest.freeze');
+    const built = world.node.ensureReady(OWN, 'base', other);
+    built.catch(() => undefined);
+    await waits.reached;
+    const again = world.node.closeVault({ vault: OWN, endLives: true });
+    await expect.poll(alive, { timeout: 5_000, interval: 5 }).toEqual([]);
+    waits.letGo();
+    await expect(built).rejects.toMatchObject(closed);
+    await again;
+    await world.node.openVault({ vault: OWN, key: key() });
+    await start(world, sandbox, point);
+    expect(await world.run(sandbox, 'get at')).toBe('one');
+    await world.node.ensureReady(OWN, 'base', other);
+  });
+
   it('are closed after what is under way in them', async () => {
     await using world = await makeWorld(kind);
     const { sandbox } = await paused(world);
