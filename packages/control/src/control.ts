@@ -190,7 +190,11 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     },
   });
   const lease = new VaultLease({ ports, keys: vaultKeys, halt, opened: () => vaults.opened() });
-  const vaultUses = new VaultUseCases(ports, vaultKeys, halt);
+  const vaultUses = new VaultUseCases(ports, {
+    keys: vaultKeys,
+    halt,
+    remove: async (id) => void (await driver.perform(id, 'delete', effects.delete())),
+  });
   const watch = new Watch(ports, reconciler, driver, {
     dropOld: () =>
       eachInTurn([

@@ -3,19 +3,28 @@
  * revocation is recorded nothing in the vault begins any more.
  */
 import type { Input, Vault, VaultList } from '@space/contract';
-import { AppError, type NodeVault, type OrganisationId, type VaultName } from '@space/core';
+import { AppError, type NodeVault, type OrganisationId, type SandboxId, type VaultName } from '@space/core';
 import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
+import type { Page, PageRequest } from './records.ts';
+import { removePoint } from './remove-point.ts';
 import type { VaultHalt } from './vault-halt.ts';
 import { changedMeanwhile, DEFAULT_VAULT_BYTES, revoked, type VaultKeys } from './vault-keys.ts';
 import type { RecordedVault, VaultChanges } from './vault-records.ts';
+
+const PAGE = 100;
 
 export class VaultUseCases {
   readonly #ports: ControlPorts;
   readonly #keys: VaultKeys;
   readonly #halt: VaultHalt;
+  readonly #remove: (id: SandboxId) => Promise<void>;
 
-  constructor(ports: ControlPorts, keys: VaultKeys, halt: VaultHalt) {
+  constructor(
+    ports: ControlPorts,
+    { keys, halt, remove }: { keys: VaultKeys; halt: VaultHalt; remove: (id: SandboxId) => Promise<void> },
+  ) {
+    this.#remove = remove;
     this.#ports = ports;
     this.#keys = keys;
     this.#halt = halt;
@@ -103,6 +112,23 @@ export class VaultUseCases {
     const gone = await this.#change(seen, { state: 'removed', keyring: null });
     await this.#halt.begin({ name: gone.name, onRevoke: 'kill' });
     await this.#ports.node.removeVault(gone.name);
+    await this.#forget(gone);
+  }
+
+  /** What lay in it is listed no more. What cannot be taken out now can be deleted by who sees it. */
+  async #forget({ name, organisationId }: RecordedVault): Promise<void> {
+    const { records, logger } = this.#ports;
+    const failed = (err: unknown) => logger.warn({ vault: name, err }, 'what lay in a destroyed vault is listed still');
+    for (const { id, vault } of await records.allSandboxes()) {
+      if (vault === name) await this.#remove(id).catch(failed);
+    }
+    for await (const project of eachOf((page) =>
+      records.tenants.listProjects({ ...page, organisationId, only: null }),
+    )) {
+      for await (const snapshot of eachOf((page) => records.listSnapshots({ ...page, projectId: project.id }))) {
+        if (snapshot.vault === name) await removePoint(this.#ports, snapshot).catch(failed);
+      }
+    }
   }
 
   async #find(organisationId: OrganisationId, name: string): Promise<RecordedVault> {
@@ -126,6 +152,16 @@ export class VaultUseCases {
   async #openOnes(): Promise<readonly NodeVault[] | null> {
     return this.#ports.node.vaults().catch(() => null);
   }
+}
+
+/** All pages, one item after the other. */
+async function* eachOf<T>(list: (page: PageRequest) => Promise<Page<T>>): AsyncGenerator<T, void> {
+  let cursor: string | null = null;
+  do {
+    const { items, next }: Page<T> = await list({ limit: PAGE, ...(cursor === null ? {} : { cursor }) });
+    yield* items;
+    cursor = next;
+  } while (cursor !== null);
 }
 
 function viewVault(vault: RecordedVault, onNode: readonly NodeVault[] | null): Vault {

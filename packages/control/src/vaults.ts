@@ -111,15 +111,32 @@ export class Vaults {
       snapshot: (order) => stops(order.vault, () => node.snapshot(order)),
       pause: (order) => stops(order.vault, () => node.pause(order)),
       rewind: (order) => usable(order.vault, () => node.rewind(order)),
-      destroy: (order) => stops(order.vault, () => node.destroy(order)),
+      destroy: (order) =>
+        this.#orGone(
+          order.vault,
+          () => stops(order.vault, () => node.destroy(order)),
+          () => undefined,
+        ),
+      inspect: (vault, sandboxId) =>
+        this.#orGone(
+          vault,
+          () => this.#again(vault, () => node.inspect(vault, sandboxId)),
+          () => {
+            throw new AppError('not_found', `${sandboxId} went with its vault.`);
+          },
+        ),
       importPoints: (order, signal) => usable(order.vault, () => node.importPoints(order, signal)),
       handOver: (order, signal) => usable(order.vault, () => node.handOver(order, signal)),
       arrive: (order, signal) => usable(order.vault, () => node.arrive(order, signal)),
       ensureReady: (vault, template, size) => usable(vault, () => node.ensureReady(vault, template, size)),
       exportPoints: (order, signal) => this.#stream(order.vault, () => node.exportPoints(order, signal)),
-      inspect: (vault, sandboxId) => this.#again(vault, () => node.inspect(vault, sandboxId)),
       // It opens nothing, and what is being removed keeps the vault open.
-      deletePoint: (vault, snapshotId) => this.#using(vault, () => node.deletePoint(vault, snapshotId)),
+      deletePoint: (vault, snapshotId) =>
+        this.#orGone(
+          vault,
+          () => this.#using(vault, () => node.deletePoint(vault, snapshotId)),
+          () => undefined,
+        ),
     };
     return new Proxy(node, {
       get(target, name) {
@@ -255,6 +272,17 @@ export class Vaults {
       this.#isShut(name);
       await this.ensureOpen(name);
       return await call();
+    }
+  }
+
+  /** What was in a vault whose keys were destroyed is gone, and so need not be removed. */
+  async #orGone<T>(name: VaultName, call: () => Promise<T>, gone: () => T): Promise<T> {
+    try {
+      return await call();
+    } catch (thrown) {
+      if (!isShut(thrown) && !isCode(thrown, 'not_found')) throw thrown;
+      if ((await this.#ports.records.vaults.find(name))?.state !== 'removed') throw thrown;
+      return gone();
     }
   }
 

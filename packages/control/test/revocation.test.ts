@@ -133,3 +133,20 @@ it('a KMS that is away stops nothing that runs, and what needs it is told to ask
   await world.create();
   expect(world.isOpen()).toBe(true);
 });
+
+it('a vault that is destroyed takes with it what lay in it, and nothing of that is listed or left to be done', async () => {
+  await world.snapshot(id(first), 'kept');
+  await expect(world.control.deleteVault(world.holder(), { id: OWN })).rejects.toMatchObject({ code: 'vault_in_use' });
+  const next = { name: 'next', kms: 'local', key: 'a', isDefault: true, onRevoke: 'pause', outageMs: null } as const;
+  await world.control.createVault(world.holder(), next);
+  const { id: other } = await world.create();
+  await expect(world.control.deleteVault(world.holder(), { id: OWN })).rejects.toMatchObject({ code: 'vault_in_use' });
+  await world.revoke();
+  await world.control.deleteVault(world.holder(), { id: OWN });
+  const { sandboxes } = await world.control.listSandboxes(world.caller(), { limit: 100 });
+  expect(sandboxes.map((sandbox) => sandbox.id)).toEqual([other]);
+  expect((await world.control.listSnapshots(world.caller(), { limit: 100 })).snapshots).toEqual([]);
+  await expect(world.resume(id(first))).rejects.toMatchObject({ code: 'not_found' });
+  expect(await world.exec(other, 'echo on')).toBe('on');
+  expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+});
