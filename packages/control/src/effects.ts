@@ -83,7 +83,7 @@ export class Effects {
 
   /** What an expiry does, if it is still due in the driver's turn. A pause takes a last point. */
   expire(action: Expiry['action'], isDue: (seen: RecordedSandbox) => boolean): Effect<void> {
-    const effect: Effect<void> = action === 'pause' ? this.pause() : this.delete();
+    const effect = action === 'delete' ? this.delete() : this.pause(action === 'pause_files' ? 'files' : 'disk');
     return {
       ...effect,
       plan: async (seen) => {

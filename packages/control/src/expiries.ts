@@ -37,7 +37,7 @@ export class Expiries {
       if (expiry === null || this.#attempts.isUnderWay(id)) continue;
       const expiring = decideExpiry(sandbox, expiry, nowMs);
       if (expiring === 'met') await records.expiryMet(id, expiry.at);
-      if ((expiring === 'pause' || expiring === 'delete') && this.#attempts.mayTry(id)) this.#begin(id, expiring);
+      if (expiring !== 'wait' && expiring !== 'met' && this.#attempts.mayTry(id)) this.#begin(id, expiring);
     }
   }
 
@@ -59,7 +59,7 @@ export class Expiries {
 
   async #failed(id: SandboxId, action: Expiry['action'], thrown: unknown): Promise<never> {
     const { logger } = this.#machinery.ports;
-    if (action === 'pause' && !(thrown instanceof NotDueError) && PauseFailures.isOne(thrown)) {
+    if (action !== 'delete' && !(thrown instanceof NotDueError) && PauseFailures.isOne(thrown)) {
       await this.#pauseFailures
         .failed(id, thrown)
         .catch((err: unknown) => logger.warn({ sandboxId: id, err }, 'that was not written down'));
@@ -71,6 +71,6 @@ export class Expiries {
     const { driver, effects, ports } = this.#machinery;
     const isDue = ({ settled, expiry }: RecordedSandbox) =>
       expiry !== null && decideExpiry({ settled, operation: null }, expiry, ports.clock.now()) === action;
-    await driver.perform(id, action, effects.expire(action, isDue));
+    await driver.perform(id, action === 'delete' ? 'delete' : 'pause', effects.expire(action, isDue));
   }
 }

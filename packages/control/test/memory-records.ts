@@ -278,7 +278,8 @@ export class MemoryRecords implements Records {
             keepers: [],
           }
         : {};
-    const isExpired = end.settled === 'paused' && now.expiry?.action === 'pause' && now.expiry.at <= end.at;
+    const isExpired =
+      end.settled === 'paused' && now.expiry !== null && now.expiry.action !== 'delete' && now.expiry.at <= end.at;
     const isWoken = end.settled === 'running' && now.wakeAt !== null && now.wakeAt <= end.at;
     const expiry = expiryOfRun(now, end.settled, end.at);
     const after: RecordedSandbox = {

@@ -1,12 +1,12 @@
 /**
  * When a sandbox ends by itself: a pure function. An expiry is one instant and what happens then. `pause` keeps everything, in a
- * last point; `delete` takes the sandbox and all its points but the named ones. It is met once, and cleared with that: a sandbox
+ * last point, and `pause_files` its files alone; `delete` takes the sandbox and all its points but the named ones. It is met once, and cleared with that: a sandbox
  * that is woken after its expiry has none.
  */
 import { unreachable } from './errors.ts';
 import type { LifecycleState } from './lifecycle.ts';
 
-export const EXPIRY_ACTIONS = ['pause', 'delete'] as const;
+export const EXPIRY_ACTIONS = ['pause', 'pause_files', 'delete'] as const;
 
 export interface Expiry {
   readonly at: Date;
@@ -16,8 +16,7 @@ export interface Expiry {
 export type Expiring =
   /** It is not time, or something else has to end first. */
   | 'wait'
-  | 'pause'
-  | 'delete'
+  | Expiry['action']
   /** It does not run: there is nothing to pause. */
   | 'met';
 

@@ -6,7 +6,6 @@ export const REFUSED_FIELDS: readonly (readonly [field: object, message: string]
   [{ mcp: {} }, 'mcp is not supported'],
   [{ iam: { tokens: {} } }, 'iam is not supported'],
   [{ volumeMounts: [{ name: 'a', path: '/a' }] }, 'volumeMounts is not supported'],
-  [{ autoPause: true, autoPauseMemory: false }, 'autoPauseMemory: false is not supported'],
   [{ network: { maskRequestHost: 'a' } }, 'network.maskRequestHost is not supported'],
   [{ network: { httpsPorts: [443] } }, 'network.httpsPorts is not supported'],
   [{ network: { rules: { 'a.example': [] } } }, 'network.rules is not supported'],

@@ -36,6 +36,7 @@ describe('a create', () => {
     [{ timeout: 10_000_000 }, 'Timeout cannot be greater than 576 hours'],
     [{ timeout: '5' }, 'body field timeout'],
     [{ autoPauseMemory: false }, 'autoPauseMemory: false needs autoPause'],
+    [{ autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } }, 'goes with no autoResume'],
     [{ network: { allowOut: ['a.example'] } }, 'you must include'],
     [{ network: { denyOut: ['a.example'] } }, 'invalid denied CIDR a.example'],
     [{ network: { denyOut: ['10.0.0.0/33'] } }, 'invalid denied CIDR 10.0.0.0/33'],
@@ -48,6 +49,21 @@ describe('a create', () => {
       status: 400,
       body: { code: 400, message: expect.stringContaining(message) },
     });
+  });
+
+  it('can be paused at its time with its files alone', async () => {
+    const id = await make({ autoPause: true, autoPauseMemory: false });
+    const shown = async () => (await world.call('GET', `/sandboxes/${id}`)).body;
+    expect((await shown()).lifecycle).toEqual({ autoResume: false, onTimeout: 'pause' });
+    expect((await world.call('POST', `/sandboxes/${id}/timeout`, { timeout: 0 })).status).toBe(204);
+    await expect.poll(async () => (await shown()).state, { timeout: 10_000 }).toBe('paused');
+    const { apiKey } = world.platform.connection;
+    const timeline = await fetch(`${world.url}/v1/sandboxes/${id.replace('sbx', 'sbx_')}/snapshots`, {
+      headers: { authorization: `Bearer ${apiKey}` },
+    });
+    expect(await timeline.json()).toMatchObject({ snapshots: [{ kind: 'disk', cause: 'pause' }] });
+    expect((await world.call('POST', `/v2/sandboxes/${id}/connect`, {})).status).toBe(201);
+    expect((await shown()).lifecycle.onTimeout).toBe('pause');
   });
 
   it('from what is not there is a 404', async () => {

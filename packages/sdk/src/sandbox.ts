@@ -114,10 +114,10 @@ export interface NetworkChoice {
 /** One request that left or was refused, or one connection of which nothing could be read. */
 export type EgressRecord = EgressList['records'][number];
 
-/** A pause keeps everything, in a last snapshot, and the next use wakes it, without an expiry. */
+/** A pause keeps everything, in a last snapshot (`pause_files`: its files alone), and the next use wakes it, without an expiry. */
 export interface ExpiryChoice {
   readonly at: Date | string;
-  readonly action?: 'pause' | 'delete';
+  readonly action?: 'pause' | 'pause_files' | 'delete';
 }
 
 /** What begins and ends the runs of a sandbox; what is left out has its default. */
@@ -125,7 +125,7 @@ export interface RunPolicy {
   /** Each run gets an expiry so long after it began, if it has none; a pause takes it away again. Null (default): none. */
   readonly limitMs?: number | null;
   /** What happens then; default `pause`. */
-  readonly atLimit?: 'pause' | 'delete';
+  readonly atLimit?: 'pause' | 'pause_files' | 'delete';
   /** False: when it is paused, only `resume` wakes it; a use is refused. Default true. */
   readonly wakeOnUse?: boolean;
 }

@@ -622,7 +622,7 @@ function runOf(before: RecordedSandbox, end: OperationEnd) {
 /** One that is to be deleted is not done with when it is paused. */
 function isExpiryMet({ settled, at }: OperationEnd) {
   if (settled === 'deleted') return sql`true`;
-  return settled === 'paused' ? sql`expires_at <= ${at} and expiry_action = 'pause'` : sql`false`;
+  return settled === 'paused' ? sql`expires_at <= ${at} and expiry_action <> 'delete'` : sql`false`;
 }
 
 /** Whether an operation has ended with what a set time asks for. */

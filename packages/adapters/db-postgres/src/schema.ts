@@ -1026,4 +1026,14 @@ export const MIGRATIONS: Record<string, Migration> = {
       await sql`alter table sandboxes add column content bytea`.execute(db);
     },
   },
+  '0037_pause_files': {
+    async up(db) {
+      await sql`
+        alter table sandboxes
+          drop constraint sandboxes_expiry_action_check,
+          add constraint sandboxes_expiry_action_check check (expiry_action in ('pause', 'pause_files', 'delete'))`.execute(
+        db,
+      );
+    },
+  },
 };

@@ -93,7 +93,7 @@ const expiryShape = {
 const expiryAction = z.enum(EXPIRY_ACTIONS);
 const EXPIRY =
   'When it ends by itself, whatever goes on in it. `pause`: it is paused, with a last snapshot of disk and memory, and the next ' +
-  'use wakes it, without an expiry. `delete`: it is deleted; of its snapshots the named ones stay. Nothing moves the time but ' +
+  'use wakes it, without an expiry; `pause_files`: with its files alone, and the next use boots it. `delete`: it is deleted; of its snapshots the named ones stay. Nothing moves the time but ' +
   'you. Not copied by a fork, nor put back by a rewind. Null: never.';
 
 const expiry = z

@@ -42,7 +42,7 @@ export async function createSandbox(call: E2bCall, version: Version): Promise<E2
   const { allowPublicTraffic = true, maskRequestHost: _, httpsPorts: __, ...egress } = body.network ?? {};
   const internet = body.allow_internet_access;
   const network = askedNetwork({ ...egress, ...(internet === undefined ? {} : { allow_internet_access: internet }) });
-  const action = body.autoPause === true ? 'pause' : 'delete';
+  const action = body.autoPause !== true ? 'delete' : body.autoPauseMemory === false ? 'pause_files' : 'pause';
   const asked = {
     ...(body.envVars === undefined ? {} : { env: body.envVars }),
     ...(body.metadata === undefined ? {} : { metadata: body.metadata }),
@@ -72,7 +72,8 @@ function refuseOthers(body: CreateBody): void {
   }
   if (body.autoPauseMemory === false) {
     if (body.autoPause !== true) throw new E2bError(400, 'autoPauseMemory: false needs autoPause');
-    throw refused('autoPauseMemory: false', 'A pause keeps memory, too.');
+    // As theirs has it: nothing but a connect goes on with files alone.
+    if (body.autoResume?.enabled === true) throw new E2bError(400, 'autoPauseMemory: false goes with no autoResume');
   }
   if (network?.maskRequestHost !== undefined) {
     throw refused('network.maskRequestHost', 'Servers in the sandbox see localhost and their port.');

@@ -84,7 +84,7 @@ export function viewDetail(sandbox: Sandbox, domain: string | undefined) {
     network: { ...shown, allowPublicTraffic: publicPorts },
     lifecycle: {
       autoResume: runs.wakeOnUse,
-      onTimeout: (expiry?.action ?? runs.atLimit) === 'pause' ? 'pause' : 'kill',
+      onTimeout: (expiry?.action ?? runs.atLimit) === 'delete' ? 'kill' : 'pause',
     },
   };
 }
