@@ -1,7 +1,7 @@
 /**
  * The tenant's content in the records, as ciphertext under the content key of its vault: environment and metadata of sandboxes. It is
  * sealed on its way into the records and opened on its way out, so that the database has neither, and the rest of control knows nothing
- * of it.
+ * of it. So are the answers that are kept of calls.
  *
  * - What is kept of metadata beside the ciphertext are keyed digests of its pairs, by which a list is filtered.
  * - While the vault is closed there is no key, and a read opens no vault: what is read then is *hidden*. It can be handed on, and shown as
@@ -13,6 +13,7 @@ import {
   asAppError,
   contentDigest,
   DEFAULT_VAULT,
+  type OrganisationId,
   openContent,
   type SandboxId,
   sealContent,
@@ -28,6 +29,8 @@ type Content = Pick<RecordedSandbox, 'env' | 'metadata'>;
 
 const TABLE = 'sandboxes';
 const COLUMN = 'content';
+const ANSWERS = { table: 'calls', column: 'answer' } as const;
+const SEALED = 'sealed:1:';
 const DIGEST_LETTERS = 32;
 const HIDDEN = new WeakSet<object>();
 
@@ -95,6 +98,29 @@ export class Contents {
         metadata: { enumerable: true, get: () => look().metadata },
       },
     );
+  }
+
+  /**
+   * The answer of a call, to be kept: under the key of a vault of the caller's that is open. Where none is, nothing of what it says was
+   * read from one.
+   */
+  sealAnswer(organisationId: OrganisationId, row: string, answer: string): string {
+    const vault = this.#keys.heldOf(organisationId);
+    const held = vault === null ? null : this.#keys.content(vault);
+    if (vault === null || held === null) return answer;
+    const place = { organisationId, vault, ...ANSWERS, row };
+    const sealed = sealContent(held.key, place, answer, this.#ports.chance);
+    return `${SEALED}${vault}:${Buffer.from(sealed).toString('base64')}`;
+  }
+
+  /** What `sealAnswer` gave. Opens the vault. */
+  async openAnswer(row: string, kept: string): Promise<string> {
+    // An answer in clear is JSON, which begins otherwise.
+    if (!kept.startsWith(SEALED)) return kept;
+    const [vault = '', sealed = ''] = kept.slice(SEALED.length).split(':');
+    const { key, organisationId } = await this.#keyOf(vault as VaultName);
+    const place = { organisationId, vault: vault as VaultName, ...ANSWERS, row };
+    return openContent(key, place, Buffer.from(sealed, 'base64'));
   }
 
   /** Null: its vault is closed. */

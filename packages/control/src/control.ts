@@ -145,7 +145,11 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     recover: (orphan) => reconciler.recover(orphan),
     forkMore: (...more) => sandboxes.forkMore(...more),
   });
-  const calls = new IdempotentCalls(ports, (name, call, operations) => retracer.retrace(name, call, operations));
+  const calls = new IdempotentCalls(
+    ports,
+    (name, call, operations) => retracer.retrace(name, call, operations),
+    contents,
+  );
   const activity = new ActivityLog(ports.clock);
   const machinery = { ports, activity, driver, effects, nursery, pins, network, vaults };
   const sandboxes: LifecycleUseCases = new LifecycleUseCases(machinery);

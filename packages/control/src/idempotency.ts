@@ -19,9 +19,10 @@
  */
 import { createHash } from 'node:crypto';
 import { ROUTES, type Route, type RouteName } from '@space/contract';
-import { AppError, asAppError, type ErrorCode } from '@space/core';
+import { AppError, asAppError, type ErrorCode, type OrganisationId } from '@space/core';
 import type { Settles } from './audit-records.ts';
 import type { RecordedCall } from './call-records.ts';
+import type { Contents } from './contents.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
 import type { RecordedOperation } from './records.ts';
@@ -63,10 +64,12 @@ export class IdempotentCalls {
   readonly #ports: Pick<ControlPorts, 'records' | 'clock' | 'logger'>;
   readonly #owner: string;
   readonly #retrace: Retrace;
+  readonly #contents: Pick<Contents, 'sealAnswer' | 'openAnswer'>;
   readonly #underWay = new Map<string, UnderWay>();
   #countedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(ports: ControlPorts, retrace: Retrace) {
+  constructor(ports: ControlPorts, retrace: Retrace, contents: Pick<Contents, 'sealAnswer' | 'openAnswer'>) {
+    this.#contents = contents;
     this.#ports = ports;
     this.#owner = Buffer.from(ports.chance.bytes(16)).toString('hex');
     this.#retrace = retrace;
@@ -146,26 +149,31 @@ export class IdempotentCalls {
   ): Promise<T> {
     for (;;) {
       const present = await this.#ports.records.calls.claim(call, settlesOf(name));
-      if (present === null) return this.#carryOut(name, call, carryOut);
+      const { organisationId } = repeated.caller.principal;
+      if (present === null) return this.#carryOut(name, { ...call, organisationId }, carryOut);
       if (present.digest !== call.digest) throw conflict(present);
-      if (present.answer !== null) return answerFrom(present.answer) as T;
+      if (present.answer !== null) {
+        return answerFrom(await this.#contents.openAnswer(rowOf(call), present.answer)) as T;
+      }
       const adopted = await this.#adopt(name, repeated, present, call, carryOut);
       if (adopted !== TAKEN) return adopted;
     }
   }
 
-  async #carryOut<T>(name: RouteName, call: RecordedCall, carryOut: (seed: string) => Promise<T>): Promise<T> {
+  async #carryOut<T>(name: RouteName, owned: OwnedCall, carryOut: (seed: string) => Promise<T>): Promise<T> {
     const { records } = this.#ports;
+    const { organisationId, ...call } = owned;
+    const toKeep = (kept: Kept) => this.#contents.sealAnswer(organisationId, rowOf(call), toJson(kept));
     try {
       const result = await carryOut(seedOf(call));
-      await this.#quietly(() => records.calls.keepAnswer(call, toJson({ result }), settlesOf(name)));
+      await this.#quietly(() => records.calls.keepAnswer(call, toKeep({ result }), settlesOf(name)));
       return result;
     } catch (thrown) {
       await this.#quietly(async () => {
         const { code, message: detail, facts, kind } = asAppError(thrown);
         if (kind.retry !== 'never') return;
         const began = (await records.operationsOf(call.requestId)).length > 0;
-        if (began) await records.calls.keepAnswer(call, toJson({ error: { code, detail, facts } }), 'now');
+        if (began) await records.calls.keepAnswer(call, toKeep({ error: { code, detail, facts } }), 'now');
         else await records.calls.release(call);
       });
       throw thrown;
@@ -186,11 +194,17 @@ export class IdempotentCalls {
     const begun = await records.operationsOf(left.requestId);
     const retraced = await this.#retrace(name, { caller: asFirst, input }, begun);
     if (retraced !== undefined) {
-      await records.calls.keepAnswer(left, toJson(retraced), 'now');
+      const { organisationId } = caller.principal;
+      await records.calls.keepAnswer(
+        left,
+        this.#contents.sealAnswer(organisationId, rowOf(left), toJson(retraced)),
+        'now',
+      );
       return retraced.result as T;
     }
     if (!(await records.calls.takeOver(left, call))) return TAKEN;
-    return this.#carryOut(name, { ...call, at: left.at }, carryOut);
+    const { organisationId } = caller.principal;
+    return this.#carryOut(name, { ...call, at: left.at, organisationId }, carryOut);
   }
 
   /** The call is over, and its caller gets its end; that it is not remembered is logged. */
@@ -212,6 +226,13 @@ const TAKEN = Symbol('taken over by another request');
 function settlesOf(name: RouteName): Settles {
   const route: Route = ROUTES[name];
   return route.async ? 'next' : 'now';
+}
+
+/** Whose vaults an answer may be sealed for. */
+type OwnedCall = RecordedCall & { readonly organisationId: OrganisationId };
+
+function rowOf({ apiKeyId, idempotencyKey }: RecordedCall): string {
+  return `${apiKeyId} ${idempotencyKey}`;
 }
 
 /** Of the claim, whoever holds it. */

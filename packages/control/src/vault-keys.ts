@@ -177,6 +177,12 @@ export class VaultKeys {
     return this.#contents.get(name) ?? null;
   }
 
+  /** A vault of the organisation whose keys are held; null: there is none. */
+  heldOf(organisationId: OrganisationId): VaultName | null {
+    for (const [name, held] of this.#contents) if (held.organisationId === organisationId) return name;
+    return null;
+  }
+
   /** Vaults whose keys are held. */
   held(): readonly VaultName[] {
     return [...this.#contents.keys()];

@@ -116,6 +116,29 @@ it('is found by what is said of it, and by nothing that is not', async () => {
   expect(await ids({ team: MARKER })).toEqual([id]);
 });
 
+it('is ciphertext in the answer that is kept of a call, which is the same when it is asked for again', async () => {
+  let answer = '';
+  const keep = world.records.calls.keepAnswer.bind(world.records.calls);
+  world.records.calls.keepAnswer = (call, kept) => {
+    answer = kept;
+    return keep(call, kept);
+  };
+  const caller = { ...world.caller(), idempotencyKey: 'once' };
+  const first = await world.control.createSandbox(caller, { env: ENV, metadata: METADATA });
+  expect(answer).toMatch(/^sealed:1:/);
+  expect(answer).not.toContain(MARKER);
+  await shut(first.id as SandboxId);
+  world.restart();
+  expect(
+    await world.control.createSandbox({ ...caller, requestId: 'again' }, { env: ENV, metadata: METADATA }),
+  ).toEqual(first);
+  world.restart();
+  world.kms.mood = 'down';
+  await world.node.closeVault({ vault: OWN, endLives: false });
+  const repeated = world.control.createSandbox({ ...caller, requestId: 'more' }, { env: ENV, metadata: METADATA });
+  await expect(repeated).rejects.toMatchObject({ code: 'kms_unavailable' });
+});
+
 it('goes with what is deleted, and nothing is recorded of what could not be sealed', async () => {
   const id = await made();
   await world.remove(id);
