@@ -12,7 +12,7 @@ const CYCLES = process.env['SPACE_FULL'] === '1' ? 20 : 10;
 it(`keeps files, memory, an open deleted file, clock and randomness through ${CYCLES} cycles`, {
   timeout: 600_000,
 }, async () => {
-  await using world = await makeWorld();
+  await using world = await makeWorld(undefined, { encrypted: true });
   let sandbox: Sandbox = await world.create();
   const first = await placeWitness(sandbox);
   const seenRandom = new Set([first.random]);

@@ -25,9 +25,19 @@ export interface Daemon {
 export const clientConfigOf = (dataDir: string): string => join(dataDir, 'client/config.json');
 
 /** Returns when it has said all that it says at a start; `port` 0: any free one. `checkout`: where its code lies. */
-export async function startDaemon({ dataDir, memoryMib, poolMib }: Config, port = 0, checkout = ROOT): Promise<Daemon> {
+export async function startDaemon(
+  { dataDir, encrypted, memoryMib, poolMib }: Config,
+  port = 0,
+  checkout = ROOT,
+): Promise<Daemon> {
   const memory = { memory: `${memoryMib}`, 'pool-memory': `${poolMib}` };
-  const options = { data: dataDir, listen: `127.0.0.1:${port}`, 'vault-size': '24', ...memory };
+  const options = {
+    data: dataDir,
+    listen: `127.0.0.1:${port}`,
+    'vault-size': '24',
+    ...memory,
+    vaults: encrypted ? 'encrypted' : 'plain',
+  };
   const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
   const child = spawn(process.execPath, ['apps/server/src/main.ts', ...flags], {
     cwd: checkout,

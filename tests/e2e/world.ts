@@ -38,6 +38,9 @@ export function testConfig(dataDir: string, vaultGib = 24): Config {
     '127.0.0.1:0',
     '--vault-size',
     String(vaultGib),
+    // As one that all share, but where encrypted ones are what is tested: each world would make its own.
+    '--vaults',
+    'plain',
     '--memory',
     '6000',
     // Off, but where it is what is tested: filling it takes processor time from everything else.

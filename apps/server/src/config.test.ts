@@ -7,6 +7,7 @@ describe('configuration', () => {
       listen: { host: '127.0.0.1', port: 7070 },
       dataDir: '/var/lib/space',
       vault: { kind: 'loop' },
+      encrypted: true,
       newKey: false,
     });
   });

@@ -33,6 +33,8 @@ export interface Config {
   readonly vault:
     | { readonly kind: 'loop'; readonly sizeBytes: number }
     | { readonly kind: 'device'; readonly path: string };
+  /** Whether each organisation's sandboxes lie in an encrypted vault of its own. What lies in the default one already stays there. */
+  readonly encrypted: boolean;
   /** Files in PEM, which may be replaced while it runs; or an authority and certificates that are made for the domain. */
   readonly tls?: TlsSource;
   /** Names that requests may address the server by, beside loopback ones. */
@@ -77,6 +79,8 @@ export const USAGE = `Usage: space up [OPTION…]      (or: npm start -- [OPTION
   --database URL         a PostgreSQL of your own          DATABASE_URL        a private one in the data folder
   --vault-device PATH    a block device for the vault      SPACE_VAULT_DEVICE  a sparse file in the data folder
   --vault-size GIB       size of that sparse file          SPACE_VAULT_GIB     64
+  --vaults encrypted|plain  where new sandboxes lie: in an encrypted vault of their organisation, or all in the one above
+                                                           SPACE_VAULTS        encrypted
   --memory MIB           memory that VMs may take in all   SPACE_MEMORY_MIB    three quarters of the machine's
   --pool-memory MIB      what the pool of ready sandboxes may take of it; 0: none
                                                            SPACE_POOL_MIB      an eighth of it, at most 4096
@@ -142,6 +146,7 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
       values['vault-device'] ?? env['SPACE_VAULT_DEVICE'],
       pick(values['vault-size'], 'SPACE_VAULT_GIB', '64'),
     ),
+    encrypted: encryptedFrom(pick(values.vaults, 'SPACE_VAULTS', 'encrypted')),
     ...names,
     hosts: values.host ?? [],
     ...tracesFrom(values.otlp, env),
@@ -168,6 +173,13 @@ export function configFrom(argv: readonly string[], env: NodeJS.ProcessEnv): Con
   };
 }
 
+function encryptedFrom(text: string): boolean {
+  if (text !== 'encrypted' && text !== 'plain') {
+    throw new ConfigError(`--vaults is "${text}"; it can be encrypted or plain.`);
+  }
+  return text === 'encrypted';
+}
+
 /** One short folder per data folder, under /run, where sockets of this boot belong. */
 function runDirOf(dataDir: string): string {
   let hash = 5381;
@@ -186,6 +198,7 @@ function parse(argv: readonly string[]) {
         database: { type: 'string' },
         'vault-device': { type: 'string' },
         'vault-size': { type: 'string' },
+        vaults: { type: 'string' },
         memory: { type: 'string' },
         'pool-memory': { type: 'string' },
         'vmm-uids': { type: 'string' },

@@ -14,12 +14,8 @@ import { type Tracing, VERSION } from './tracing.ts';
 
 export type ControlConfig = Pick<
   Config,
-  'dataDir' | 'runDir' | 'databaseUrl' | 'hosts' | 'domain' | 'previews' | 'kms'
-> & {
-  readonly tls?: Tls;
-  /** Whether vaults are encrypted, which the node has to be able to. */
-  readonly encrypted?: boolean;
-};
+  'dataDir' | 'runDir' | 'databaseUrl' | 'hosts' | 'domain' | 'previews' | 'kms' | 'encrypted'
+> & { readonly tls?: Tls };
 
 export interface OpenControlOptions {
   readonly config: ControlConfig;
@@ -64,7 +60,7 @@ async function compose(options: OpenControlOptions, closers: Closers): Promise<O
   const { config, node, gateway, logger, report, tracing } = options;
   report('starting the database');
   const records = await openRecords(options, closers);
-  const kms = config.encrypted === true ? { kms: await openKms(keysFolderOf(config), config.kms) } : {};
+  const kms = config.encrypted ? { kms: await openKms(keysFolderOf(config), config.kms) } : {};
   const control = closers.add(
     createControl({ node, records, clock, chance, logger, ...kms, ...tracing }, gateway),
     (open) => open.close(),

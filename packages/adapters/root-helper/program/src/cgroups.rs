@@ -17,6 +17,8 @@ use crate::lacks::{Lack, counts_without_bfq, is_bfq_in_use};
 
 const PARENT: &str = "space";
 const VAULTS: &str = "space-vaults";
+/// The most that the kernel takes, in either form.
+const MOST_WEIGHTS: [(&str, &str); 2] = [("cpu.shares", "262144"), ("cpu.weight", "10000")];
 const GROUP: &str = "vmm-";
 const PROBE: &str = "probe-";
 const MIB: u64 = 1024 * 1024;
@@ -130,11 +132,22 @@ impl Cgroups {
     }
 
     /// The files through which a vault server joins the groups of all of them, which are beside those of guests: what a guest may
-    /// not take any more, its vault must still be able to take.
+    /// not take any more, its vault must still be able to take. Whoever waits for a disk waits for them, so they come before all
+    /// else that computes; what they compute is bounded by what the disk takes.
     pub fn of_vaults(&self) -> Vec<PathBuf> {
-        let beside = |tree: &Tree| tree.path.parent().map(|root| root.join(VAULTS));
-        let made = |folder: &PathBuf| fs::create_dir_all(folder).is_ok();
-        self.trees.iter().filter_map(beside).filter(made).map(|folder| folder.join("cgroup.procs")).collect()
+        let mut out = vec![];
+        for tree in &self.trees {
+            let Some(folder) = tree.path.parent().map(|root| root.join(VAULTS)) else { continue };
+            if fs::create_dir_all(&folder).is_err() {
+                continue;
+            }
+            for (file, most) in MOST_WEIGHTS {
+                // Where there is no such file, there is no such weight.
+                let _ = fs::write(folder.join(file), most);
+            }
+            out.push(folder.join("cgroup.procs"));
+        }
+        out
     }
 
     pub fn limit(&self, uid: u32, limits: Limits) -> Result<()> {

@@ -16,8 +16,13 @@ pub fn works(folder: &Path) -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     *WORKS.get_or_init(|| {
         let _ = run(tool("modprobe").args(["--quiet", "dm-crypt"]));
-        Path::new("/dev/mapper/control").exists() && probe(folder).is_ok()
+        has_device_mapper() && probe(folder).is_ok()
     })
+}
+
+/// Without it there is nothing to try. The node of its device is there also where the kernel has nothing behind it.
+fn has_device_mapper() -> bool {
+    fs::read_to_string("/proc/misc").is_ok_and(|text| text.lines().any(|line| line.ends_with(" device-mapper")))
 }
 
 fn probe(folder: &Path) -> Result<()> {
@@ -33,7 +38,7 @@ fn probe(folder: &Path) -> Result<()> {
 
 /// The device of a container that is open.
 pub fn found(container: &Path) -> Result<Option<PathBuf>> {
-    if fs::metadata("/dev/mapper/control").is_err() {
+    if !has_device_mapper() {
         return Ok(None);
     }
     Ok(device_named(&name_of(container)?))

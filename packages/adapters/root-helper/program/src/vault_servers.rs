@@ -36,6 +36,7 @@ const START_LIMIT: Duration = Duration::from_secs(15);
 const END_LIMIT: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(2);
 const STACK_BYTES: usize = 64 * 1024;
+const PRIORITY: i32 = -15;
 /// Without it the vault is gone: the kernel should look for somebody else first.
 const OOM_SCORE: &[u8] = b"-900";
 
@@ -224,6 +225,8 @@ fn detach_from_us(lent: &[i32], groups: &[CString]) -> std::io::Result<()> {
         write_to(procs, b"0");
     }
     write_to(c"/proc/self/oom_score_adj", OOM_SCORE);
+    // Of those in the same group, where there are groups; else of all.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, PRIORITY) };
     Ok(())
 }
 
