@@ -13,7 +13,9 @@ import type { Config } from './config.ts';
 import { buildsFolderOf, livesFolderOf, nodeFolderOf, probeFolderOf, vaultsFolderOf } from './places.ts';
 import type { Tracing } from './tracing.ts';
 
-export type NodeConfig = Pick<Config, 'dataDir' | 'runDir' | 'vault' | 'memoryMib' | 'poolMib' | 'archives'>;
+export type NodeConfig = Pick<Config, 'dataDir' | 'runDir' | 'vault' | 'memoryMib' | 'poolMib' | 'archives'> & {
+  readonly encrypted?: boolean;
+};
 
 export interface OpenNodeOptions {
   readonly config: NodeConfig;
@@ -35,12 +37,19 @@ export async function openNode(options: OpenNodeOptions): Promise<Node> {
   const node = await composeNode(options);
   report('opening the vault');
   await node.open();
-  // It has no key to wait for. When it cannot be opened, there is nothing to serve.
-  await node.openVault({ vault: DEFAULT_VAULT, key: null }).catch(async (thrown: unknown) => {
+  try {
+    await openDefault(node, options.config);
+  } catch (thrown) {
     await leaveNode(node).catch(() => undefined);
     throw thrown;
-  });
+  }
   return node;
+}
+
+/** It has no key to wait for. Where each organisation has a vault of its own, none is made that nobody would use. */
+async function openDefault(node: Node, { encrypted = false }: NodeConfig): Promise<void> {
+  const isThere = async () => (await node.vaults()).some(({ vault }) => vault === DEFAULT_VAULT);
+  if (!encrypted || (await isThere())) await node.openVault({ vault: DEFAULT_VAULT, key: null });
 }
 
 /** Ends what can be ended without harm: with sandboxes running, they run on for the next start. */
