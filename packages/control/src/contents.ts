@@ -1,5 +1,6 @@
 /**
- * The tenant's content in the records, as ciphertext under the content key of its vault: environment and metadata of sandboxes. It is
+ * The tenant's content in the records, as ciphertext under the content key of its vault: environment and metadata of sandboxes, notes of
+ * snapshots. It is
  * sealed on its way into the records and opened on its way out, so that the database has neither, and the rest of control knows nothing
  * of it. So are the answers that are kept of calls.
  *
@@ -11,8 +12,10 @@
 import {
   AppError,
   asAppError,
+  type ContentPlace,
   contentDigest,
   DEFAULT_VAULT,
+  type KeyBytes,
   type OrganisationId,
   openContent,
   type SandboxId,
@@ -21,15 +24,17 @@ import {
 } from '@space/core';
 import { type RunsAsked, runBeganAt } from './face-records.ts';
 import type { ControlPorts } from './ports.ts';
-import type { NewSandbox, RecordedSandbox, Records } from './records.ts';
+import type { NewSandbox, RecordedSandbox, RecordedSnapshot, Records } from './records.ts';
 import type { VaultKeys } from './vault-keys.ts';
 
 type Texts = Readonly<Record<string, string>>;
 type Content = Pick<RecordedSandbox, 'env' | 'metadata'>;
+type NoteOwner = Pick<RecordedSnapshot, 'id' | 'vault'>;
 
 const TABLE = 'sandboxes';
 const COLUMN = 'content';
 const ANSWERS = { table: 'calls', column: 'answer' } as const;
+const NOTES = { table: 'snapshots', column: 'note' } as const;
 const SEALED = 'sealed:1:';
 const DIGEST_LETTERS = 32;
 const HIDDEN = new WeakSet<object>();
@@ -113,6 +118,33 @@ export class Contents {
     return `${SEALED}${vault}:${Buffer.from(sealed).toString('base64')}`;
   }
 
+  /** A snapshot as it is kept. What was kept of its note is kept again as it was. */
+  async sealNote<T extends RecordedSnapshot | null>(snapshot: T): Promise<T> {
+    if (snapshot === null || (snapshot.note === null && snapshot.sealedNote === undefined)) return snapshot;
+    const { sealedNote, ...rest } = snapshot;
+    return { ...rest, note: sealedNote ?? (await this.noteToKeep(snapshot, snapshot.note)) } as T;
+  }
+
+  async noteToKeep({ id, vault }: NoteOwner, note: string | null): Promise<string | null> {
+    if (note === null || this.#isPlain(vault)) return note;
+    const { key, organisationId } = await this.#keyOf(vault);
+    const sealed = sealContent(key, { organisationId, vault, ...NOTES, row: id }, note, this.#ports.chance);
+    return `${SEALED}${Buffer.from(sealed).toString('base64')}`;
+  }
+
+  revealNote<T extends RecordedSnapshot | null>(snapshot: T): T {
+    if (snapshot === null || snapshot.note === null || this.#isPlain(snapshot.vault)) return snapshot;
+    const { id, vault, note: kept } = snapshot;
+    if (!kept.startsWith(SEALED)) return snapshot;
+    const held = this.#keys.content(vault);
+    const place = { organisationId: held?.organisationId ?? ('' as OrganisationId), vault, ...NOTES, row: id };
+    return {
+      ...snapshot,
+      sealedNote: kept,
+      note: held === null ? null : opened(held.key, place, kept.slice(SEALED.length)),
+    };
+  }
+
   /** What `sealAnswer` gave. Opens the vault. */
   async openAnswer(row: string, kept: string): Promise<string> {
     // An answer in clear is JSON, which begins otherwise.
@@ -147,7 +179,8 @@ export class Contents {
 /** The same records, with what is a tenant's sealed on its way in and opened on its way out. */
 export function sealing(records: Records, contents: Contents): Records {
   const reveal = <T extends RecordedSandbox | null>(one: T) => contents.reveal(one);
-  const { faces } = records;
+  const note = <T extends RecordedSnapshot | null>(one: T) => contents.revealNote(one);
+  const { faces, history } = records;
   const own: Partial<Records> = {
     addSandboxes: async (sandboxes) =>
       records.addSandboxes(await Promise.all(sandboxes.map((one) => contents.seal(one)))),
@@ -161,8 +194,33 @@ export function sealing(records: Records, contents: Contents): Records {
     updateSandbox: async (...update) => reveal(await records.updateSandbox(...update)),
     sandboxesToWake: async (...asked) => (await records.sandboxesToWake(...asked)).map(reveal),
     sandboxesToExpire: async (...asked) => (await records.sandboxesToExpire(...asked)).map(reveal),
-    beginOperation: async (begin) => reveal(await records.beginOperation(begin)),
-    endOperation: async (end) => reveal(await records.endOperation(end)),
+    beginOperation: async (begin) =>
+      reveal(await records.beginOperation({ ...begin, taking: await contents.sealNote(begin.taking) })),
+    endOperation: async (end) => {
+      const points = await Promise.all(end.points.map((point) => contents.sealNote(point)));
+      return reveal(await records.endOperation({ ...end, points }));
+    },
+    findSnapshot: async (id) => note(await records.findSnapshot(id)),
+    findSnapshotByName: async (...named) => note(await records.findSnapshotByName(...named)),
+    snapshotsOf: async (id) => (await records.snapshotsOf(id)).map(note),
+    listSnapshots: async (page) => {
+      const { items, next } = await records.listSnapshots(page);
+      return { items: items.map(note), next };
+    },
+    updateSnapshot: async (id, changes) => {
+      if (changes.note === undefined || changes.note === null) return note(await records.updateSnapshot(id, changes));
+      const found = await records.findSnapshot(id);
+      if (found === null) return null;
+      return note(
+        await records.updateSnapshot(id, { ...changes, note: await contents.noteToKeep(found, changes.note) }),
+      );
+    },
+    history: over(history, {
+      newest: async (id) => note(await history.newest(id)),
+      tip: async (...asked) => note(await history.tip(...asked)),
+      newestAt: async (...asked) => note(await history.newestAt(...asked)),
+      unchecked: async (...asked) => (await history.unchecked(...asked)).map(note),
+    }),
     faces: over(faces, {
       findReach: async (id) => {
         const reach = await faces.findReach(id);
@@ -190,6 +248,16 @@ export function sealing(records: Records, contents: Contents): Records {
     return [metadata, ...(await Promise.all(sealed.map(({ name }) => contents.digests(name, metadata))))];
   }
   return over(records, own);
+}
+
+/** Null: it is damaged, or another's. */
+function opened(key: KeyBytes, place: ContentPlace, base64: string): string | null {
+  try {
+    return openContent(key, place, Buffer.from(base64, 'base64'));
+  } catch (thrown) {
+    if (asAppError(thrown).code !== 'vault_key_wrong') throw thrown;
+    return null;
+  }
 }
 
 function byRun(order: 'asc' | 'desc') {

@@ -292,12 +292,11 @@ export class Effects {
     }
     const changes = {
       name: label.name ?? head.name,
-      note: label.note ?? head.note,
+      ...(label.note === null ? {} : { note: label.note }),
       pinned: true,
       cause: head.cause === 'pause' ? ('snapshot' as const) : head.cause,
     };
-    await this.#ports.records.updateSnapshot(head.id, changes);
-    return { ...head, ...changes };
+    return (await this.#ports.records.updateSnapshot(head.id, changes)) ?? { ...head, ...changes };
   }
 
   /** The head of a paused sandbox stays in the timeline when it is rewound, so that this can be undone. */

@@ -221,6 +221,8 @@ export interface RecordedSnapshot {
   /** A named snapshot outlives its sandbox. */
   readonly name: string | null;
   readonly note: string | null;
+  /** The note as it is kept, where that is ciphertext: `note` is null then while its vault is closed. Not there: it is not sealed. */
+  readonly sealedNote?: string;
   readonly cause: SnapshotCause;
   readonly kind: SnapshotKind;
   /** Why the schedule, which asks for memory, took one of kind `disk`; null: it did not. */

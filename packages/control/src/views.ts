@@ -88,9 +88,20 @@ function viewPauseFailure({ code, detail, attempts, since }: PauseFailure): Sand
 }
 
 export function viewSnapshot(snapshot: RecordedSnapshot): Snapshot {
-  const { projectId: _, size: __, vault: ___, timeMs: ____, state, takenAt, checkedAt, ...shown } = snapshot;
+  const {
+    projectId: _,
+    size: __,
+    vault: ___,
+    timeMs: ____,
+    sealedNote,
+    state,
+    takenAt,
+    checkedAt,
+    ...shown
+  } = snapshot;
   if (state === 'taking') throw new AppError('not_found', `There is no snapshot "${snapshot.id}".`);
-  return { ...shown, state, takenAt: takenAt.toISOString(), checkedAt: checkedAt?.toISOString() ?? null };
+  const hidden = sealedNote !== undefined && shown.note === null ? { hidden: true as const } : {};
+  return { ...shown, ...hidden, state, takenAt: takenAt.toISOString(), checkedAt: checkedAt?.toISOString() ?? null };
 }
 
 function viewArchiving(archiving: RecordedSandbox['archiving']): Sandbox['archiving'] {

@@ -139,6 +139,32 @@ it('is ciphertext in the answer that is kept of a call, which is the same when i
   await expect(repeated).rejects.toMatchObject({ code: 'kms_unavailable' });
 });
 
+it('is ciphertext in a note, which is hidden while the vault is closed, and lost by nothing', async () => {
+  const id = await made();
+  const note = `a note: ${MARKER}`;
+  const { id: point } = await world.control.takeSnapshot(world.caller(), { id, name: 'point', note });
+  const noteOf = async () => (await world.control.getSnapshot(world.caller(), { id: point })).note;
+  expect(await noteOf()).toBe(note);
+  expect(JSON.stringify(await world.records.findSnapshot(point as never))).not.toContain(MARKER);
+  await world.pause(id);
+  const { id: head } = await world.control.takeSnapshot(world.caller(), { id, note: 'of a paused one' });
+  await world.control.takeSnapshot(world.caller(), { id, name: 'named-later' });
+  await world.node.closeVault({ vault: OWN, endLives: false });
+  world.restart();
+  expect(await world.control.getSnapshot(world.caller(), { id: point })).toMatchObject({ note: null, hidden: true });
+  const { snapshots } = await world.control.listSnapshots(world.caller(), { limit: 10 });
+  expect(snapshots.filter(({ hidden }) => hidden)).toHaveLength(2);
+  await world.control.updateSnapshot(world.caller(), { id: point, name: 'renamed' });
+  await world.resume(id);
+  expect(await noteOf()).toBe(note);
+  expect((await world.control.getSnapshot(world.caller(), { id: head })).note).toBe('of a paused one');
+  await world.control.updateSnapshot(world.caller(), { id: point, note: 'another' });
+  expect(await noteOf()).toBe('another');
+  await world.control.updateSnapshot(world.caller(), { id: point, note: null });
+  expect(await world.control.getSnapshot(world.caller(), { id: point })).toMatchObject({ note: null });
+  expect(await world.control.getSnapshot(world.caller(), { id: point })).not.toHaveProperty('hidden');
+});
+
 it('goes with what is deleted, and nothing is recorded of what could not be sealed', async () => {
   const id = await made();
   await world.remove(id);

@@ -23,6 +23,10 @@ export const snapshot = z
     sandboxId: sandboxId.meta({ description: 'The sandbox whose point it is; a named snapshot may outlive it.' }),
     name: name.nullable().meta({ description: 'A named snapshot belongs to the project and outlives its sandbox.' }),
     note: z.string().nullable(),
+    hidden: z.literal(true).exactOptional().meta({
+      description:
+        'There when it has a note that cannot be shown, since its vault is closed, which a read does not open.',
+    }),
     cause: z.enum(['snapshot', 'pause', 'rewind', 'fork', 'rolling', 'checkpoint', 'approval', 'archive']).meta({
       description:
         'What it was taken for; `rewind`: it holds the state that a rewind left; `rolling`: by the schedule; ' +
