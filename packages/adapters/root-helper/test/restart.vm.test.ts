@@ -5,13 +5,15 @@ import { existsSync } from 'node:fs';
 import { glob, link, mkdir, readdir, readFile, rmdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError } from '@space/core';
+import { AppError, KeyBytes } from '@space/core';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { loopsOf, makeWorld, RUN, SIZE, type World } from './world.ts';
+import { loopsOf, makeWorld, RUN, SEALED, SEALED_VIEW, SIZE, type World } from './world.ts';
 
 /** Longer than each verb takes when it is not disturbed, on a machine that is not busy. */
 const SPANS_MS = { openVault: 120, closeVault: 60, startVmm: 30, equipVmm: 8, endVmm: 12, clearVmm: 6 } as const;
 const MOMENTS = 10;
+/** Of an encrypted vault, which takes longer. */
+const SEALED_MOMENTS = 6;
 
 let world: World;
 beforeAll(async () => {
@@ -54,6 +56,26 @@ it('openVault and closeVault', async () => {
   expect(uuids.size).toBe(1);
 });
 
+it('createVault, openVault, closeVault and removeVault of an encrypted one', async () => {
+  const { helper } = world;
+  const key = new KeyBytes(Uint8Array.from({ length: 64 }, (_, index) => index));
+  const folder = join(world.folder, 'vaults', SEALED);
+  const moment = (spanMs: number, index: number) => (spanMs * index) / SEALED_MOMENTS;
+  for (let index = 0; index < SEALED_MOMENTS; index++) {
+    const wish = { sizeBytes: 2 ** 28, key, token: 'wrapped' };
+    await disturbed(() => helper.createVault(SEALED, wish), moment(600, index));
+    expect((await readdir(folder)).filter((name) => name.includes('new'))).toEqual([]);
+    await disturbed(() => helper.openVault(SEALED, key), moment(300, index));
+    expect((await mountsOfVault()).toSorted()).toEqual([join(folder, 'mnt'), join(folder, 'plain')]);
+    expect(loopsOf(world.config, SEALED_VIEW)).toHaveLength(1);
+    await disturbed(() => helper.closeVault(SEALED), moment(120, index));
+    expect(await mountsOfVault()).toEqual([]);
+    expect(loopsOf(world.config, SEALED_VIEW)).toEqual([]);
+    await disturbed(() => helper.removeVault(SEALED), moment(30, index));
+    expect(existsSync(folder)).toBe(false);
+  }
+}, 120_000);
+
 it('startVmm fails as unavailable or has its effect, and can be repeated', async () => {
   const { helper } = world;
   for (const afterMs of moments('startVmm')) {
@@ -78,6 +100,8 @@ it('equipVmm, endVmm and clearVmm', async () => {
     await helper.clearVmm(spare);
     await world.start(spare);
     const control = world.connect(spare);
+    // Its other end is killed below.
+    control.socket.on('error', () => undefined);
     const given = { lifeId: RUN, place: 'own', size: SIZE };
     const numbers = await disturbed(() => helper.equipVmm(spare, given, control.descriptor()), afterMs);
     expect(await readdir(world.config.runDir)).toEqual([RUN]);

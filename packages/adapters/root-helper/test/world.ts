@@ -42,7 +42,7 @@ export interface World extends AsyncDisposable {
 
 /** `node`: who is served; us, when nothing is said. */
 export async function makeWorld(node = { uid: 0, gid: 0 }): Promise<World> {
-  const { helper: built, jail } = await loadAssets();
+  const { helper: built, jail, vaultServer } = await loadAssets();
   const folder = await mkdtemp(join(tmpdir(), 'helper-'));
   await chmod(folder, 0o755);
   const program = join(folder, 'build', 'keeper');
@@ -63,6 +63,8 @@ export async function makeWorld(node = { uid: 0, gid: 0 }): Promise<World> {
     bootFiles: {},
     fileBytes: 2 ** 40,
     vaults: [{ name: 'default', folder: join(folder, 'vault'), backing: { kind: 'loop', sizeBytes: 256 * MIB } }],
+    vaultsFolder: join(folder, 'vaults'),
+    vaultServer: vaultServer.program,
     places: { own },
   };
   const process = await startHelper({ program: built.program, config });
@@ -116,7 +118,8 @@ export async function makeWorld(node = { uid: 0, gid: 0 }): Promise<World> {
         .split('\n')
         .map((line) => line.split(' ')[4] ?? '');
       for (const mount of mounts.reverse()) if (mount.startsWith(`${folder}/`)) execFileSync('umount', [mount]);
-      for (const device of loopsOf(config)) execFileSync('losetup', ['--detach', device]);
+      for (const device of [...loopsOf(config), ...loopsOf(config, SEALED_VIEW)])
+        execFileSync('losetup', ['--detach', device]);
       await rm(folder, { recursive: true, force: true });
     },
   };
@@ -131,9 +134,13 @@ async function takenIn(registry: string): Promise<string[]> {
   return taken;
 }
 
-/** The devices on which the file of the vault is attached. */
-export function loopsOf({ vaults }: HelperConfig): string[] {
-  const file = join(vaults[0]?.folder ?? '', 'vault.btrfs');
+export const SEALED = 'sealed';
+/** What shows an encrypted vault of that name, in the folder of further vaults. */
+export const SEALED_VIEW = join(SEALED, 'plain');
+
+/** The devices on which the file of the vault is attached, or another one of the further vaults. */
+export function loopsOf({ vaults, vaultsFolder = '' }: HelperConfig, more?: string): string[] {
+  const file = more === undefined ? join(vaults[0]?.folder ?? '', 'vault.btrfs') : join(vaultsFolder, more);
   const listed = execFileSync('losetup', ['--noheadings', '--output', 'NAME', '--associated', file], {
     encoding: 'utf8',
   });
