@@ -7,6 +7,7 @@ import { apiServer, openEncryption } from '@space/server';
 import { Sandbox, SandboxNotFoundError } from 'e2b';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { e2bCases } from './e2b-cases.ts';
+import { e2bInterpreterCases } from './e2b-interpreter-cases.ts';
 import { e2bTemplateCases } from './e2b-template-cases.ts';
 import { makeWorld, type World } from './world.ts';
 
@@ -124,3 +125,5 @@ it('a domain and an authority to believe are enough: commands, signed URLs and p
 describe('what is done in it', () => e2bCases(() => options));
 
 describe('templates', () => e2bTemplateCases(() => options));
+
+describe.runIf(process.env['SPACE_FULL'] === '1')('the code interpreter', e2bInterpreterCases);

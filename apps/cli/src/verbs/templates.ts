@@ -7,6 +7,7 @@ import {
   listTemplates,
   type Template,
   TemplateBuildError,
+  type TemplateLogEntry,
 } from '@space/sdk';
 import { type Cli, verb } from '../cli.ts';
 import { CliError, usage } from '../errors.ts';
@@ -14,6 +15,9 @@ import { inert } from '../inert.ts';
 import { ageText } from '../output.ts';
 import { readRecipe, withFiles } from '../recipe-file.ts';
 import { defined } from './options.ts';
+
+/** Of what a build that fails has said. */
+const LAST_LINES = 15;
 
 export function templates(cli: Cli) {
   const group = verb('templates', 'list what sandboxes can be created from').action(
@@ -42,16 +46,23 @@ export function templates(cli: Cli) {
           if (name === undefined) throw usage('The recipe has no name.', 'Give one with --name.');
           const recipe = await withFiles(file, context);
           const { out, connection } = context;
+          const last: string[] = [];
+          const onLog = ({ message }: TemplateLogEntry) => {
+            out.note(message);
+            last.push(message);
+            if (last.length > LAST_LINES) last.shift();
+          };
           try {
             const build = await buildTemplate(name, {
               ...connection,
               ...recipe,
               ...defined({ size: file.size, tags, force }),
-              onLog: ({ message }) => out.note(message),
+              onLog,
             });
             out.result(build, () => name);
           } catch (thrown) {
             if (!(thrown instanceof TemplateBuildError)) throw thrown;
+            for (const line of last) out.warn(line);
             throw new CliError(
               'build_failed',
               `The build failed at ${thrown.message}`,
