@@ -46,7 +46,7 @@ export function e2bTemplateCases(given: () => ConnectionOpts): void {
       for (const sandbox of sandboxes) {
         const { stdout } = await sandbox.commands.run(
           [
-            'stat -c "%a %U" /opt/tools/run.sh; cat "/opt/tools/deep/a file.txt"; /bin/sh /opt/tools/run.sh',
+            'pwd; stat -c "%a %U" /opt/tools/run.sh; cat "/opt/tools/deep/a file.txt"; /bin/sh /opt/tools/run.sh',
             'cd /srv/work; stat -c %U .; cat said who where /etc/of-root',
             'pid=$(cat /home/user/pid); before=$(cat /home/user/alive); sleep 1',
             'test "$before" != "$(cat /home/user/alive)" && kill -0 $pid && echo alive $pid',
@@ -54,7 +54,9 @@ export function e2bTemplateCases(given: () => ConnectionOpts): void {
         );
         const lines = stdout.trim().split('\n');
         pids.add(lines.pop() ?? '');
-        expect(lines).toEqual([...['755 root', 'deep', 'ran', 'user', 'hello there', 'user', '/srv/work', 'of root']]);
+        expect(lines).toEqual([
+          ...['/srv/work', '755 root', 'deep', 'ran', 'user', 'hello there', 'user', '/srv/work', 'of root'],
+        ]);
       }
       expect([...pids]).toEqual([expect.stringMatching(/^alive [0-9]+$/)]);
     } finally {

@@ -37,6 +37,8 @@ export interface Reach {
   readonly template: string;
   readonly env: Readonly<Record<string, string>>;
   readonly publicPorts: boolean;
+  /** As whom and where what says neither runs; null: as `user`, in the user's home. */
+  readonly defaults: { readonly user: string | null; readonly cwd: string | null };
   /** For proofs that are made from it; null: nobody has asked for one. */
   readonly token: string | null;
   /** Whom its token acts for; null: that key is no longer good, or does not reach it. */
@@ -81,13 +83,14 @@ export class Access {
     if (found === null) return null;
     const { sandbox: seen } = found;
     if (seen.settled === 'deleted' || seen.operation === 'delete') return null;
-    const { template, env, publicPorts, access } = seen;
+    const { env, publicPorts, access, builtFrom } = seen;
     return {
       status: statusOf(seen),
       asleep: isAsleep(seen),
       keptFilesOnly: seen.settled === 'paused' && found.headKind === 'disk',
       wakeOnUse: seen.runs.wakeOnUse,
-      template,
+      template: builtFrom?.template ?? seen.template,
+      defaults: { user: builtFrom?.user ?? null, cwd: builtFrom?.cwd ?? null },
       env,
       publicPorts,
       token: access?.token ?? null,

@@ -153,5 +153,20 @@ export async function* startOrAttach(
 /** What the guest is asked to start. */
 export function commandOf(sandbox: RecordedSandbox, input: LabelledExec, processId: ProcessId): GuestCommand {
   const { id: _, keepAwake: __, checkpoint: ___, command = '', argv = [...SHELL_ARGV, command], env, ...rest } = input;
-  return { ...rest, processId, argv, env: { ...placeholdersIn(sandbox.secrets), ...sandbox.env, ...env } };
+  return {
+    ...placeOf(sandbox, rest),
+    ...rest,
+    processId,
+    argv,
+    env: { ...placeholdersIn(sandbox.secrets), ...sandbox.env, ...env },
+  };
+}
+
+/** As whom and where, when the command says neither. One that says who it runs as is in that user's home. */
+function placeOf({ builtFrom }: RecordedSandbox, { user }: Pick<LabelledExec, 'user'>) {
+  if (builtFrom === null || user !== undefined) return {};
+  return {
+    ...(builtFrom.user === null ? {} : { user: builtFrom.user }),
+    ...(builtFrom.cwd === null ? {} : { cwd: builtFrom.cwd }),
+  };
 }

@@ -28,8 +28,8 @@ import type { Effects } from './effects.ts';
 import type { GatedCaller } from './gated-caller.ts';
 import type { Network } from './network.ts';
 import type { ControlPorts } from './ports.ts';
-import { checkSameSize, findReadyBuild, isInstalled } from './ready-builds.ts';
-import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
+import { builtFromOf, checkSameSize, findReadyBuild, isInstalled } from './ready-builds.ts';
+import type { BuiltFrom, RecordedSandbox, RecordedSnapshot } from './records.ts';
 import { showSandbox } from './recovery.ts';
 import { findDoomedToo, findSandbox, findSnapshot } from './scope.ts';
 import { grantsOf, inheritedGrants, without } from './secret-use-cases.ts';
@@ -92,8 +92,14 @@ export class LifecycleUseCases {
     if (reference !== undefined) {
       const snapshot = await this.#pinned(() => findSnapshot(this.#ports.records, projectId, reference));
       const { template, size, vault, sandboxId, id } = snapshot;
-      const birth: Birth = { ...own, template, size, vault, forkedFrom: { sandboxId, snapshotId: id } };
-      return viewSandbox(await this.#bearOne(birth, caller).finally(() => this.#pins.unpin(id)));
+      try {
+        const builtFrom = (await this.#ports.records.findSandbox(sandboxId))?.builtFrom ?? null;
+        const forkedFrom = { sandboxId, snapshotId: id };
+        const birth: Birth = { ...own, template, size, vault, builtFrom, forkedFrom };
+        return viewSandbox(await this.#bearOne(birth, caller));
+      } finally {
+        this.#pins.unpin(id);
+      }
     }
     const template = input.template ?? DEFAULT_TEMPLATE;
     if (!(await isInstalled(this.#ports.node, template)))
@@ -114,8 +120,11 @@ export class LifecycleUseCases {
     asked: Partial<Size> = {},
   ): Promise<Sandbox> {
     const { records } = this.#ports;
+    let builtFrom: BuiltFrom | null = null;
     const point = await this.#pinned(async () => {
-      const { snapshotId } = await findReadyBuild(records, caller.projectId, reference);
+      const build = await findReadyBuild(records, caller.projectId, reference);
+      const { snapshotId } = build;
+      builtFrom = await builtFromOf(records, build);
       const found = snapshotId === null ? null : await records.findSnapshot(snapshotId);
       if (found === null) throw new AppError('template_unknown', `The point of the template "${reference}" is gone.`);
       return found;
@@ -123,7 +132,7 @@ export class LifecycleUseCases {
     try {
       checkSameSize(reference, point.size, asked);
       const { template, size, vault, sandboxId, id } = point;
-      const birth: Birth = { ...own, template, size, vault, forkedFrom: { sandboxId, snapshotId: id } };
+      const birth: Birth = { ...own, template, size, vault, builtFrom, forkedFrom: { sandboxId, snapshotId: id } };
       return viewSandbox(await this.#bearOne(birth, caller));
     } finally {
       this.#pins.unpin(point.id);
@@ -273,6 +282,7 @@ export class LifecycleUseCases {
       expiry: null,
       runs: source.runs,
       publicPorts: source.publicPorts,
+      builtFrom: source.builtFrom,
       snapshotPolicy: source.snapshotPolicy,
       network: source.network,
       secrets: inheritSecrets ? await inheritedGrants(this.#ports, source.projectId, source.secrets) : [],

@@ -1,6 +1,14 @@
 /** Which template a name means: one of the installation, or a ready build of one that was built in the project. */
-import { AppError, DEFAULT_TAG, type NodePort, type ProjectId, parseTemplateReference, type Size } from '@space/core';
-import type { Records } from './records.ts';
+import {
+  AppError,
+  DEFAULT_TAG,
+  FIRST_STATE,
+  type NodePort,
+  type ProjectId,
+  parseTemplateReference,
+  type Size,
+} from '@space/core';
+import type { BuiltFrom, Records } from './records.ts';
 import type { RecordedBuild } from './template-records.ts';
 
 /** Whether it is one of the installation; of those the one tag is the default. */
@@ -27,6 +35,17 @@ export async function findReadyBuild(
     detail: `tag '${reference.tag}' does not exist for template '${template.name}'`,
     facts: { template: template.name, tag: reference.tag },
   });
+}
+
+/** What a sandbox made from it is recorded with. */
+export async function builtFromOf(
+  { templates }: Pick<Records, 'templates'>,
+  { projectId, templateId, state }: RecordedBuild,
+): Promise<BuiltFrom | null> {
+  const template = await templates.findTemplate(projectId, templateId);
+  if (template === null) return null;
+  const user = state === null || state.user === FIRST_STATE.user ? null : state.user;
+  return { template: template.name, user, cwd: state?.cwd ?? null };
 }
 
 export function unknownTemplate(given: string): AppError {

@@ -81,6 +81,8 @@ export interface RecordedSandbox extends LifecycleState {
   readonly startedAt: Date | null;
   /** Whether its ports are open to whoever reaches the server. */
   readonly publicPorts: boolean;
+  /** The template that was built here and that it, or what it was copied from, was made from; null: none. */
+  readonly builtFrom: BuiltFrom | null;
   /** The token that reaches into it alone; null: nobody has asked for one. */
   readonly access: SandboxAccess | null;
   /** What it says itself of when it is snapshotted, and how long the points stay. */
@@ -116,6 +118,14 @@ export interface RecordedSandbox extends LifecycleState {
   readonly archiving: Archiving | null;
   readonly createdAt: Date;
   readonly updatedAt: Date;
+}
+
+/** As it was then: it may have been deleted since. */
+export interface BuiltFrom {
+  readonly template: string;
+  /** Who commands run as, and where, that say neither. Null: `user`, and the user's home. */
+  readonly user: string | null;
+  readonly cwd: string | null;
 }
 
 export interface SandboxAccess {
@@ -181,6 +191,7 @@ export interface NewSandbox
   /** Left out: those of a sandbox that says nothing of it. */
   readonly runs?: RunPolicy;
   readonly publicPorts?: boolean;
+  readonly builtFrom?: BuiltFrom | null;
   /** Left out: none. */
   readonly secrets?: readonly SecretGrant[];
   readonly missingSecrets?: readonly SecretGrant[];

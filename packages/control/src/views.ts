@@ -50,7 +50,7 @@ export function viewSandbox(sandbox: RecordedSandbox, recovery: Recovery | null 
     id,
     name,
     status,
-    template,
+    template: sandbox.builtFrom?.template ?? template,
     size,
     generation,
     head,

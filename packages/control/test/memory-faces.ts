@@ -65,7 +65,7 @@ export class MemoryFaces implements FaceRecords {
         statuses.includes(statusOf(one)) &&
         Object.entries(metadata).every(([name, value]) => one.metadata[name] === value) &&
         (startedFrom === undefined || runBeganAt(one) >= startedFrom) &&
-        (template === undefined || one.template === template),
+        (template === undefined || (one.builtFrom?.template ?? one.template) === template),
     );
   }
 

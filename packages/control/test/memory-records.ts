@@ -159,6 +159,7 @@ export class MemoryRecords implements Records {
         missingSecrets: [],
         runs: DEFAULT_RUNS,
         publicPorts: false,
+        builtFrom: null,
         sealed: null,
         ...rest,
         startedAt: null,

@@ -45,6 +45,7 @@ export async function createEnvdWorld(programs: FakePrograms = {}) {
       e2bSandboxId: 'itest',
       template: 'base',
       defaultUser: 'user',
+      defaultCwd: null,
       env: { GIVEN: 'at create' },
     });
   };

@@ -190,6 +190,21 @@ describe.each(SDKS)('the SDK %s', (version, { Template, Sandbox, ...sdk }) => {
     ]);
   });
 
+  it('gives sandboxes its name, and commands the directory that it ends in, also in copies', async () => {
+    const name = newName();
+    await Template.build(Template().fromBaseImage().setWorkdir('/srv/app').runCmd('true'), name, options());
+    const sandbox = await Sandbox.create(name, world.options);
+    expect((await sandbox.getInfo()).templateId).toBe(name);
+    expect((await sandbox.commands.run('pwd')).stdout).toBe('/srv/app\n');
+    expect((await sandbox.commands.run('pwd', { cwd: '/home' })).stdout).toBe('/home\n');
+    const { snapshotId } = await sandbox.createSnapshot();
+    await sandbox.kill();
+    const copy = await Sandbox.create(snapshotId, world.options);
+    expect((await copy.commands.run('pwd')).stdout).toBe('/srv/app\n');
+    await copy.kill();
+    await Sandbox.deleteSnapshot(snapshotId, world.options);
+  });
+
   it('is refused by name what is not here', async () => {
     const name = newName();
     const build = (template: Parameters<typeof Template.build>[0]) => Template.build(template, name, options());

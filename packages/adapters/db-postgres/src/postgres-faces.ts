@@ -100,7 +100,8 @@ export class PostgresFaces implements FaceRecords {
       query = query.where(sql<boolean>`sandboxes.metadata @> ${JSON.stringify(metadata)}::jsonb`);
     }
     if (startedFrom !== undefined) query = query.where(BEGAN, '>=', startedFrom);
-    return template === undefined ? query : query.where('sandboxes.template', '=', template);
+    if (template === undefined) return query;
+    return query.where(sql<boolean>`coalesce(sandboxes.built_from ->> 'template', sandboxes.template) = ${template}`);
   }
 }
 

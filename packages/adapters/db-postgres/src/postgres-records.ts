@@ -566,6 +566,7 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     network,
     runs = DEFAULT_RUNS,
     publicPorts = false,
+    builtFrom = null,
     secrets = [],
     missingSecrets = [],
     ...rest
@@ -584,6 +585,7 @@ function rowOfNewSandbox(sandbox: NewSandbox) {
     network: JSON.stringify(network),
     runs: JSON.stringify(runs),
     public_ports: publicPorts,
+    built_from: builtFrom === null ? null : JSON.stringify(builtFrom),
     secrets: JSON.stringify(secrets),
     missing_secrets: JSON.stringify(missingSecrets),
     settled: 'absent' as const,

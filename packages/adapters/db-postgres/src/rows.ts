@@ -51,6 +51,7 @@ export function sandboxOf(row: SandboxRow): RecordedSandbox {
     runs: row.runs,
     startedAt: row.started_at,
     publicPorts: row.public_ports,
+    builtFrom: row.built_from,
     access: row.access,
     keepers: row.keepers as ProcessId[],
     snapshotPolicy: row.snapshot_policy,

@@ -3,6 +3,7 @@
 import type {
   Archiving,
   AuditOutcome,
+  BuiltFrom,
   ChainName,
   EventKind,
   OperationInput,
@@ -69,6 +70,7 @@ export interface SandboxTable {
   runs: ColumnType<RunPolicy, string | undefined, string>;
   started_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
   public_ports: Generated<boolean>;
+  built_from: ColumnType<BuiltFrom | null, string | null | undefined, string | null>;
   access: ColumnType<SandboxAccess | null, string | null | undefined, string | null>;
   keepers: ColumnType<string[], string[] | undefined, string[]>;
   snapshot_policy: Json<PolicyChoice>;
@@ -1034,6 +1036,11 @@ export const MIGRATIONS: Record<string, Migration> = {
           add constraint sandboxes_expiry_action_check check (expiry_action in ('pause', 'pause_files', 'delete'))`.execute(
         db,
       );
+    },
+  },
+  '0038_built_from': {
+    async up(db) {
+      await sql`alter table sandboxes add column built_from jsonb`.execute(db);
     },
   },
 };

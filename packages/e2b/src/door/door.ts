@@ -51,6 +51,7 @@ export interface Reach {
   /** It is paused, and boots when it goes on: then no use begins a run. */
   readonly keptFilesOnly: boolean;
   readonly template: string;
+  readonly defaults: { readonly user: string | null; readonly cwd: string | null };
   readonly env: Readonly<Record<string, string>>;
   readonly publicPorts: boolean;
   readonly token: string | null;
@@ -206,7 +207,7 @@ export class Door {
     this.#checkToken(reach, request, path, query);
     const { identity } = reach;
     if (identity === null) throw new E2bError(401, UNAUTHORISED);
-    const { template, env } = reach;
+    const { template, env, defaults } = reach;
     const caller = { ...identity, requestId, signal };
     // Their clients expect it of each request, also of one that only looks, as a list of processes.
     if (isPaused && reach.wakeOnUse) await this.#platform.useCases.resumeSandbox(caller, { id });
@@ -215,7 +216,8 @@ export class Door {
       sandboxId: id,
       e2bSandboxId: toE2bId(id),
       template,
-      defaultUser: DEFAULT_USER,
+      defaultUser: defaults.user ?? DEFAULT_USER,
+      defaultCwd: defaults.cwd,
       env,
     };
     this.#envd.handle(request, response, target);

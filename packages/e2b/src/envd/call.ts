@@ -13,6 +13,8 @@ export interface EnvdTarget {
   readonly template: string;
   /** Who programs run as where a request names nobody. */
   readonly defaultUser: string;
+  /** Where programs run that say nothing of it; null: in their user's home. */
+  readonly defaultCwd: string | null;
   /** The environment that the sandbox was made with. */
   readonly env: Readonly<Record<string, string>>;
 }

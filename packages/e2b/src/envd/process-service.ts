@@ -38,9 +38,8 @@ export function processService({
       const call = overdue(callOf(context), timeoutMs);
       const config = request.process ?? create(ProcessConfigSchema);
       // Where it is plain, nobody is asked: most commands say none, or an absolute one.
-      const cwd = config.cwd?.startsWith('/')
-        ? posix.resolve(config.cwd)
-        : config.cwd && pathFrom(await users.find(call), config.cwd);
+      const given = config.cwd || (call.target.defaultCwd ?? undefined);
+      const cwd = given?.startsWith('/') ? posix.resolve(given) : given && pathFrom(await users.find(call), given);
       const telling = {
         isTerminal: request.pty !== undefined,
         keepaliveMs: keepaliveMsOf(context.requestHeader.get(KEEPALIVE_HEADER)),
