@@ -123,6 +123,13 @@ await control.takeSnapshot(caller(), { id: gone.id, name: 'outlives' });
 await control.deleteSandbox(caller(), { id: gone.id });
 await control.createSandbox(caller(), { template: 'nope' }).catch(() => undefined);
 
+const { id: buildId } = await control.requestTemplateBuild(caller(), { id: 'tools', tags: ['default', 'v1'] });
+const steps = [{ type: 'run', command: 'echo made' } as const, { type: 'workdir', path: '/srv' } as const];
+await control.startTemplateBuild(caller(), { id: buildId, from: 'base', steps });
+while ((await control.getTemplateBuild(caller(), { id: buildId, offset: 0, limit: 0 })).endedAt === null)
+  await sleep(100);
+await control.createSandbox(caller(), { name: 'of-tools', template: 'tools:v1' });
+
 const second = await control.createProject(caller(), { name: 'second' });
 await control.updateProject(caller(), { id: 'second', snapshots: { everyMs: 'off' } });
 await control.createSandbox(caller(second.id), { name: 'elsewhere' });
