@@ -37,5 +37,4 @@ export const REFUSED_CALLS: readonly RefusedCall[] = [
   { method: 'GET', path: '/secrets/x', of: ['Secret.getInfo', 'Secret.exists'] },
   { method: 'POST', path: '/secrets/x', of: ['Secret.update'] },
   { method: 'DELETE', path: '/secrets/x', of: ['Secret.destroy'] },
-  { method: 'GET', path: '/v2/sandboxes/x/logs', of: [] },
 ];

@@ -200,6 +200,34 @@ describe('a call', () => {
     expect((await world.call('POST', `/v2/sandboxes/${id}/connect`, {})).status).toBe(200);
   });
 
+  it('tells what happened to a sandbox, either way, and to no other', async () => {
+    const [id, other] = [await make(), await make()];
+    for (const path of ['pause', 'connect']) {
+      const version = path === 'connect' ? '/v2' : '';
+      expect((await world.call('POST', `${version}/sandboxes/${id}/${path}`, {})).status).toBeLessThan(300);
+    }
+    const logs = async (query = '', of = id) => {
+      const { status, body } = await world.call('GET', `/v2/sandboxes/${of}/logs${query}`);
+      expect(status).toBe(200);
+      return body.logs as { timestamp: string; level: string; message: string; fields: object }[];
+    };
+    const kinds = (lines: { message: string }[]) => lines.map(({ message }) => message.split(' ')[0]);
+    const all = await logs();
+    expect(kinds(all).filter((kind) => kind !== 'operation.ended')).toEqual(
+      expect.arrayContaining(['sandbox.created', 'sandbox.running', 'sandbox.paused']),
+    );
+    expect(kinds(await logs('', other))).not.toContain('sandbox.paused');
+    expect(await logs('?direction=backward')).toEqual(all.toReversed());
+    expect(await logs('?limit=1')).toEqual(all.slice(0, 1));
+    expect(kinds(await logs('?search=sandbox.paused'))).toEqual(['sandbox.paused']);
+    expect(await logs('?level=error')).toEqual([]);
+    expect(await logs(`?cursor=${Date.now() + 60_000}`)).toEqual([]);
+    const first = (await world.call('GET', `/sandboxes/${id}/logs?limit=2`)).body;
+    expect(first.logEntries).toEqual(all.slice(0, 2));
+    expect(first.logs[0]).toEqual({ timestamp: all[0]?.timestamp, line: all[0]?.message });
+    expect((await world.call('GET', '/v2/sandboxes/sbx0000000000000000/logs')).status).toBe(404);
+  });
+
   it('forks no more than may be', async () => {
     const id = await make();
     for (const count of [0, 21])

@@ -4,6 +4,7 @@ import { parsePart } from '@space/http/parts';
 import { E2bError } from '../errors.ts';
 import { type E2bAnswer, type E2bCall, onSandbox } from './call.ts';
 import { createSandbox } from './create.ts';
+import { listFirstLogs, listLogs } from './logs.ts';
 import { askedNetwork, networkBody, withNetwork } from './network.ts';
 import {
   connectSandbox,
@@ -56,6 +57,8 @@ export const ROUTES_OF_E2B: readonly E2bRoute[] = [
   POST('/sandboxes/:id/fork', (call) => forkSandbox(call, MAX_FORK_COUNT)),
   POST('/sandboxes/:id/snapshots', createSnapshot),
   GET('/sandboxes/:id/metrics', getMetrics),
+  GET('/sandboxes/:id/logs', listFirstLogs),
+  GET('/v2/sandboxes/:id/logs', listLogs),
   { method: 'PUT', path: '/sandboxes/:id/network', answer: setNetwork },
   GET('/snapshots', listSnapshots),
   GET('/templates', listTemplates),
@@ -100,7 +103,6 @@ const NOT_HERE: readonly (readonly [prefix: RegExp, message: string])[] = [
     /^(\/v[0-9])?\/templates/,
     'Templates are built here by POST /v3/templates and POST /v2/templates/{id}/builds/{id}.',
   ],
-  [/\/logs$/, 'Logs of a sandbox are not kept here. What a command prints is in its own output.'],
   [/^\/teams/, 'Teams are not told of by this API here.'],
 ];
 
