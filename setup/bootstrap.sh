@@ -2,7 +2,8 @@
 # From a bare Debian 12 or 13 machine to one on which the platform runs. ./demo, ./test and npm start call it first.
 #
 #   1 machine · 2 Debian packages · 3 system users · 4 npm packages, Node 24 among them · then, by that Node
-#   (guest/image/src/main.ts): 5 VMM · 6 guest kernel · 7 base image · 8 jail · 9 helper · 10 guest agent
+#   (guest/image/src/main.ts): 5 VMM · 6 guest kernel · 7 base image · 8 jail · 9 helper · 10 vault server ·
+#   11 guest agent
 #
 # Each step does only what is missing, and can be interrupted and run again. What is built lies in $SPACE_CACHE
 # (default /var/cache/space) under digests of what it is made from, so another checkout finds it again.
