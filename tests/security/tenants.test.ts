@@ -22,7 +22,13 @@ import { World } from './world.ts';
 
 const chance = seededChance(Date.now());
 /** They make what they name, in the organisation of the caller. */
-const SETS: readonly RouteName[] = ['setSecret', 'setSecretBinding'];
+const SETS: readonly RouteName[] = [
+  'setSecret',
+  'setSecretBinding',
+  'requestTemplateBuild',
+  'getTemplateFile',
+  'putTemplateFile',
+];
 const GATED = ROUTE_NAMES.filter((name) => !('open' in ROUTES[name]));
 /** Organisations are the installation's; who does not run it learns nothing of them by any id (see the roles below). */
 const WITH_IDS = GATED.filter((name) => {
@@ -72,6 +78,8 @@ const BODIES: Readonly<Partial<Record<RouteName, object>>> = {
   setPrivateHosts: { privateHosts: [] },
   setWebhook: { url: 'https://hooks.example/' },
   setSecret: { sealed: 'c2VhbGVk' },
+  startTemplateBuild: { steps: [] },
+  tagTemplate: { build: 'default', tags: ['x'] },
   createVault: { name: 'x', kms: 'local', key: 'installation' },
   rotateVaultKey: { kms: 'local', key: 'other' },
   setSecretBinding: { secret: 'x', hosts: ['a.example'], place: { in: 'bearer' } },
@@ -99,6 +107,8 @@ function kindOf(name: RouteName): Kind {
   if (path.startsWith('/v1/secrets/{id}')) return 'secret';
   if (path.startsWith('/v1/secret-bindings/{id}')) return 'binding';
   if (path.startsWith('/v1/vaults/{id}')) return 'vault';
+  if (path.startsWith('/v1/templates/{id}')) return 'template';
+  if (path.startsWith('/v1/template-builds/{id}')) return 'build';
   throw new Error(`say here what the id in ${path} names`);
 }
 
@@ -147,9 +157,12 @@ describe('tenants', () => {
       secret: own,
       projects: 'all',
     });
+    const build = await world.ask(key, 'POST', `/v1/templates/${name}-template/builds`, {});
     return {
       key,
       owns: {
+        template: [build.templateId, build.template],
+        build: [build.id],
         sandbox: [sandbox.id, name],
         snapshot: [snapshot.id, name],
         project: [project.id, name],
@@ -193,7 +206,9 @@ describe('tenants', () => {
       .replace('{processId}', 'prc_0123456789abcdef')
       .replace('{scheduleId}', 'sch_0123456789abcdef')
       .replace('{shareId}', 'shr_0123456789abcdef')
-      .replace('{port}', '3000');
+      .replace('{port}', '3000')
+      .replace('{tag}', 'default')
+      .replace('{hash}', '0'.repeat(64));
     if (route.response.kind === 'upgrade') return world.upgrade(key, path, route.response.protocol);
     const json = route.body.kind === 'json' ? (body ?? {}) : undefined;
     return world.call(key, route.method, `${path}${QUERIES[name] ?? ''}`, json);
@@ -363,7 +378,9 @@ describe('roles', () => {
       .replace('{processId}', 'prc_0123456789abcdef')
       .replace('{scheduleId}', 'sch_0123456789abcdef')
       .replace('{shareId}', 'shr_0123456789abcdef')
-      .replace('{port}', '3000');
+      .replace('{port}', '3000')
+      .replace('{tag}', 'never-was')
+      .replace('{hash}', '0'.repeat(64));
     for (const where of ['operator', 'tenant']) {
       for (const limited of [false, true]) {
         const key = keys.get(`${where} ${role}${limited ? ' of one project' : ''}`) ?? '';
