@@ -147,6 +147,8 @@ export interface TemplateRecords {
    * `maxTotalBytes`.
    */
   publishFile(file: StoredFile, at: Date, maxTotalBytes: number): Promise<void>;
+  /** The parts of an upload that is not to be published. */
+  dropUpload(upload: string): Promise<void>;
   useFile(projectId: ProjectId, hash: string, at: Date): Promise<void>;
   readPart(upload: string, number: number): Promise<Uint8Array | null>;
   /** Files not used since, and parts of uploads that were never published. */

@@ -142,6 +142,20 @@ export class TemplateUseCases {
   ): Promise<TemplateFile> {
     const { records, clock, chance } = this.#machinery.ports;
     const upload = Buffer.from(chance.bytes(16)).toString('hex');
+    try {
+      const sizeBytes = await this.#bring(upload, body);
+      const file = { projectId, hash, sizeBytes, upload };
+      await records.templates.publishFile(file, new Date(clock.now()), MAX_PROJECT_BYTES);
+      return { present: true, sizeBytes };
+    } catch (thrown) {
+      // What is not dropped now goes with what is old.
+      await records.templates.dropUpload(upload).catch(() => undefined);
+      throw thrown;
+    }
+  }
+
+  async #bring(upload: string, body: AsyncIterable<Uint8Array>): Promise<number> {
+    const { records, clock } = this.#machinery.ports;
     let [sizeBytes, number] = [0, 0];
     for await (const part of inParts(body)) {
       sizeBytes += part.length;
@@ -151,12 +165,7 @@ export class TemplateUseCases {
       }
       await records.templates.addPart(upload, number++, part, new Date(clock.now()));
     }
-    await records.templates.publishFile(
-      { projectId, hash, sizeBytes, upload },
-      new Date(clock.now()),
-      MAX_PROJECT_BYTES,
-    );
-    return { present: true, sizeBytes };
+    return sizeBytes;
   }
 
   /** What can be known before it begins. */

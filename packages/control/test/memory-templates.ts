@@ -194,6 +194,11 @@ export class MemoryTemplates implements TemplateRecords {
     this.#dropLoose(new Date(0));
   }
 
+  async dropUpload(upload: string) {
+    await this.#around.turn();
+    this.#parts = this.#parts.filter((part) => part.upload !== upload);
+  }
+
   async useFile(projectId: ProjectId, hash: string, usedAt: Date) {
     await this.#around.turn();
     const isUsed = (file: StoredFile) => file.projectId === projectId && file.hash === hash;

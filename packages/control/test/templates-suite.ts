@@ -185,6 +185,9 @@ export function templatesSuite(suite: string, open: () => Promise<Records>): voi
       expect(await templates.readPart('one', 2)).toBeNull();
       await expect(bring('two', 'b', ['123456'])).rejects.toMatchObject({ code: 'limit_reached' });
       expect(await templates.findFile(projectId, hash('b'))).toBeNull();
+      await templates.addPart('left', 0, Buffer.from('1'), at(99));
+      await templates.dropUpload('left');
+      expect(await templates.readPart('left', 0)).toBeNull();
       await bring('three', 'a', ['1234567890']);
       expect((await templates.findFile(projectId, hash('a')))?.upload).toBe('three');
       await templates.useFile(projectId, hash('a'), at(60));

@@ -1,6 +1,6 @@
 /** Templates that are built here, by the use-cases on a fake node: cancelled, left behind, limited, and tidied away. */
 import type { Input } from '@space/contract';
-import { DEFAULT_ORGANISATION, type SandboxId } from '@space/core';
+import { AppError, DEFAULT_ORGANISATION, type SandboxId } from '@space/core';
 import { describe, expect, it } from 'vitest';
 import { NO_LEFTOVERS, World } from './test-world.ts';
 
@@ -165,6 +165,28 @@ describe('what is kept of builds', () => {
     const asked = world.control.getSnapshot(world.caller(), { id: snapshotId ?? '' });
     await expect(asked).rejects.toMatchObject({ code: 'not_found' });
     await expect(world.create({ snapshot: snapshotId ?? '' })).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('is nothing of an archive whose upload breaks off', async () => {
+    const world = new TemplateWorld();
+    const parts: string[] = [];
+    const { addPart } = world.records.templates;
+    world.records.templates.addPart = (upload, ...rest) => {
+      parts.push(upload);
+      return addPart.call(world.records.templates, upload, ...rest);
+    };
+    const hash = 'a'.repeat(64);
+    async function* broken() {
+      yield new Uint8Array(3 * 1024 * 1024);
+      throw new AppError('link_lost', 'The client has gone.');
+    }
+    const caller = world.caller();
+    await expect(world.control.putTemplateFile(caller, { hash }, broken())).rejects.toMatchObject({
+      code: 'link_lost',
+    });
+    expect(parts).toHaveLength(3);
+    expect(await world.records.templates.readPart(parts[0] ?? '', 0)).toBeNull();
+    expect((await world.control.getTemplateFile(caller, { hash })).present).toBe(false);
   });
 
   it('is of its project alone', async () => {

@@ -283,6 +283,12 @@ export class PostgresTemplates implements TemplateRecords {
     });
   }
 
+  dropUpload(upload: string): Promise<void> {
+    return translated(async () => {
+      await this.#db.deleteFrom('template_file_parts').where('upload', '=', upload).execute();
+    });
+  }
+
   useFile(projectId: ProjectId, hash: string, at: Date): Promise<void> {
     return translated(async () => {
       const own = this.#db.updateTable('template_files').set({ used_at: at }).where('project_id', '=', projectId);
