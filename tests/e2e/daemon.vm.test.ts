@@ -2,12 +2,12 @@
 
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type ExecEvent, Sandbox } from '@space/sdk';
-import { processesNaming, startPlatform } from '@space/server';
+import { mountsNaming, processesNaming, startPlatform } from '@space/server';
 import { expect, it } from 'vitest';
 import { clientConfigOf, endDaemon, killRole, ROLES, ROOT, rolesOf, startDaemon } from './daemon.ts';
 import { ask, placeWitness } from './witness.ts';
@@ -16,7 +16,7 @@ import { removeAll, testConfig } from './world.ts';
 const run = promisify(execFile);
 
 it('keeps running sandboxes and their commands through a kill -9 of the node and of the daemon, and pauses them when it is stopped', async () => {
-  const config = testConfig(await mkdtemp('/var/tmp/space-e2e-'));
+  const config = { ...testConfig(await mkdtemp('/var/tmp/space-e2e-')), encrypted: true };
   const checkout = await closedCheckout();
   let daemon = await startDaemon(config, await privilegedPort(), checkout.path);
   const port = Number(new URL(daemon.url).port);
@@ -80,6 +80,9 @@ it('keeps running sandboxes and their commands through a kill -9 of the node and
     );
     expect(await processesNaming(config.runDir, config.dataDir)).toEqual([]);
     expect(existsSync(config.runDir)).toBe(false);
+    // Its vault is closed, and no other was made.
+    expect(await mountsNaming(config.dataDir)).toEqual([]);
+    expect(await readdir(join(config.dataDir, 'vaults'))).toEqual([expect.stringMatching(/^org-/)]);
 
     daemon = await startDaemon(config, port);
     const paused = await Sandbox.connect(sandbox.id, { baseUrl: daemon.url, apiKey });
