@@ -93,6 +93,7 @@ export class VaultKeys {
   /** A vault to be: recorded with its keyring, which nobody but its KMS can unwrap. The node makes it when it is opened first. */
   async make(wish: NewVault): Promise<RecordedVault> {
     const { reference, ...vault } = wish;
+    requireFree(vault);
     const keyring = newKeyring(this.#ports.chance);
     try {
       const wrapped = await wrapKeyring(keyring, reference, this.#how(reference, vault));
@@ -241,6 +242,13 @@ export class VaultKeys {
 /** Of the organisation's id: unique, and nobody has to think of it. */
 export function vaultNameOf(organisationId: OrganisationId): VaultName {
   return organisationId.replace('_', '-') as VaultName;
+}
+
+/** A vault that all share, or that is another organisation's to be, is nobody's to make. */
+function requireFree({ name, organisationId }: Pick<RecordedVault, 'name' | 'organisationId'>): void {
+  const isReserved = name === DEFAULT_VAULT || name.startsWith('org-');
+  if (!isReserved || name === vaultNameOf(organisationId)) return;
+  throw new AppError('bad_request', `The name "${name}" is reserved: choose one that does not begin with "org-".`);
 }
 
 export function changedMeanwhile({ name }: Pick<RecordedVault, 'name'>): AppError {

@@ -3,7 +3,14 @@
  * revocation is recorded nothing in the vault begins any more.
  */
 import type { Input, Vault, VaultList } from '@space/contract';
-import { AppError, type NodeVault, type OrganisationId, type SandboxId, type VaultName } from '@space/core';
+import {
+  AppError,
+  type NodeVault,
+  type OrganisationId,
+  type ProjectId,
+  type SandboxId,
+  type VaultName,
+} from '@space/core';
 import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
 import type { Page, PageRequest } from './records.ts';
@@ -119,13 +126,15 @@ export class VaultUseCases {
   async #forget({ name, organisationId }: RecordedVault): Promise<void> {
     const { records, logger } = this.#ports;
     const failed = (err: unknown) => logger.warn({ vault: name, err }, 'what lay in a destroyed vault is listed still');
-    for (const { id, vault } of await records.allSandboxes()) {
-      if (vault === name) await this.#remove(id).catch(failed);
+    const own = new Set<ProjectId>();
+    const projects = eachOf((page) => records.tenants.listProjects({ ...page, organisationId, only: null }));
+    for await (const { id } of projects) own.add(id);
+    for (const { id, vault, projectId } of await records.allSandboxes()) {
+      // Whatever the vault is called: of nobody else's is anything removed.
+      if (vault === name && own.has(projectId)) await this.#remove(id).catch(failed);
     }
-    for await (const project of eachOf((page) =>
-      records.tenants.listProjects({ ...page, organisationId, only: null }),
-    )) {
-      for await (const snapshot of eachOf((page) => records.listSnapshots({ ...page, projectId: project.id }))) {
+    for (const projectId of own) {
+      for await (const snapshot of eachOf((page) => records.listSnapshots({ ...page, projectId }))) {
         if (snapshot.vault === name) await removePoint(this.#ports, snapshot).catch(failed);
       }
     }

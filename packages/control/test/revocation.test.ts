@@ -1,5 +1,5 @@
 /** A revocation while sandboxes run, are forked, exported and woken: what stops, when, and that all is back afterwards. */
-import type { SandboxId } from '@space/core';
+import { newId, type SandboxId } from '@space/core';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Keyed, OWN } from './keyed-world.ts';
 import { eventually, NO_LEFTOVERS } from './test-world.ts';
@@ -132,6 +132,21 @@ it('a KMS that is away stops nothing that runs, and what needs it is told to ask
   await world.fork(id(second));
   await world.create();
   expect(world.isOpen()).toBe(true);
+});
+
+it('a vault that is destroyed takes nothing of another organisation with it', async () => {
+  const next = { name: 'next', kms: 'local', key: 'a', isDefault: true, onRevoke: 'pause', outageMs: null } as const;
+  await world.control.createVault(world.holder(), next);
+  await world.revoke();
+  await world.untilClosed();
+  // As where two had a vault of one name.
+  const all = world.records.allSandboxes.bind(world.records);
+  const projectId = newId('project', world.chance);
+  world.records.allSandboxes = async () =>
+    (await all()).map((one) => (one.id === id(second) ? { ...one, projectId } : one));
+  await world.control.deleteVault(world.holder(), { id: OWN });
+  const left = (await all()).filter(({ settled }) => settled !== 'deleted');
+  expect(left.map((one) => one.id)).toEqual([id(second)]);
 });
 
 it('a vault that is destroyed takes with it what lay in it, and nothing of that is listed or left to be done', async () => {

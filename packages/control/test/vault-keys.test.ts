@@ -1,5 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { DEFAULT_ORGANISATION, DEFAULT_VAULT, type KmsReference, PLATFORM_KEY, type VaultName } from '@space/core';
+import {
+  DEFAULT_ORGANISATION,
+  DEFAULT_VAULT,
+  type KmsReference,
+  type OrganisationId,
+  PLATFORM_KEY,
+  type VaultName,
+} from '@space/core';
 import { FakeKms, FakeNode, fakeKmsDirectory, realClock } from '@space/testkit';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { ControlPorts, Logger } from '../src/ports.ts';
@@ -61,6 +68,14 @@ describe('the vault of an organisation', () => {
       },
     ]);
     expect(kms.asked.wrap).toBe(1);
+  });
+
+  it.each(['default', 'org-0123456789abcdef', 'org-'])('has a name that nobody else can take: %s', async (name) => {
+    await expect(keys.make(wish(name))).rejects.toEqual(code('bad_request'));
+    const other = { organisationId: 'org_evilevilevilevi1' as OrganisationId };
+    await expect(keys.make(wish(vaultNameOf(DEFAULT_ORGANISATION), other))).rejects.toEqual(code('bad_request'));
+    expect([await records.vaults.all(), kms.asked.wrap]).toEqual([[], 0]);
+    expect(await keys.defaultFor(DEFAULT_ORGANISATION)).toBe(vaultNameOf(DEFAULT_ORGANISATION));
   });
 
   it('is asked for again when its KMS did not answer, and nothing is recorded before it did', async () => {

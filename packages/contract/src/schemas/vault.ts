@@ -7,6 +7,12 @@ const vaultName = z
   .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and dashes')
   .meta({ description: 'Of a vault; no name is used twice in an installation.' });
 
+/** `default` is everybody's, from before there were keys; `org-…` is the first of each organisation. */
+const newVaultName = vaultName.regex(
+  /^(?!default$|org-)/,
+  '`default` and names that begin with `org-` are the platform’s own',
+);
+
 const kmsName = name.meta({ description: 'A KMS that the operator has configured; `local` is always there.' });
 const kmsKey = z
   .string()
@@ -33,7 +39,7 @@ export const vaultParams = z.strictObject({ id: vaultName });
 
 export const createVaultBody = z
   .strictObject({
-    name: vaultName,
+    name: newVaultName,
     kms: kmsName,
     key: kmsKey,
     isDefault: z.boolean().default(false).meta({ description: 'New sandboxes of the organisation go there.' }),
