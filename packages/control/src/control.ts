@@ -228,7 +228,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       const all = await ports.records.allSandboxes();
       idlePauses.round(all, await sampler.sample(all));
     },
-    lookAfterKeys: () => lease.round(),
+    lookAfterKeys: () => eachInTurn([() => lease.round(), () => vaultUses.goOnRemoving()]),
     watchGateway: () => network.round(),
     followAsks: () => approvals.follow(),
     link: () => chain.round(),
@@ -411,6 +411,7 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
         regularArchives.settled(),
         archiveCollector.settled(),
         halt.settled(),
+        vaultUses.settled(),
         relief.close(),
         collector.close(),
       ];

@@ -277,5 +277,6 @@ function requireNotRevoked({ name, revocation }: RecordedVault): void {
 }
 
 function requireThere({ name, state }: RecordedVault): void {
-  if (state === 'removed') throw new AppError('not_found', `The vault ${name} was deleted, and its key with it.`);
+  if (state === 'removing' || state === 'removed')
+    throw new AppError('not_found', `The vault ${name} was deleted, and its key with it.`);
 }

@@ -13,11 +13,14 @@ export interface RecordedVault {
   readonly organisationId: OrganisationId;
   /** Whether the new sandboxes of the organisation lie in it. */
   readonly isDefault: boolean;
-  /** `making`: recorded, and perhaps not on the node yet. `removed`: its keyring is gone, and with it all that lay in it. */
-  readonly state: 'making' | 'ready' | 'removed';
+  /**
+   * `making`: recorded, and perhaps not on the node yet. `removing`: its keyring is gone, and with it all that lay in it, but not yet
+   * from the node and from lists. `removed`: from these too.
+   */
+  readonly state: 'making' | 'ready' | 'removing' | 'removed';
   /** As its container was asked for. */
   readonly sizeBytes: number;
-  /** Null: it is plain, or removed. */
+  /** Null: it is plain, or being removed, or removed. */
   readonly keyring: WrappedKeyring | null;
   readonly revocation: VaultRevocation | null;
   /** What becomes of the sandboxes that run in it when it is revoked. */

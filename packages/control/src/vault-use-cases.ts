@@ -5,6 +5,7 @@
 import type { Input, Vault, VaultList } from '@space/contract';
 import {
   AppError,
+  asAppError,
   type NodeVault,
   type OrganisationId,
   type ProjectId,
@@ -26,6 +27,7 @@ export class VaultUseCases {
   readonly #keys: VaultKeys;
   readonly #halt: VaultHalt;
   readonly #remove: (id: SandboxId) => Promise<void>;
+  readonly #removals = new Map<VaultName, Promise<void>>();
 
   constructor(
     ports: ControlPorts,
@@ -64,7 +66,7 @@ export class VaultUseCases {
   }
 
   async updateVault({ principal }: GatedCaller, { id, ...changes }: Input<'updateVault'>): Promise<Vault> {
-    const seen = await this.#find(principal.organisationId, id);
+    const seen = await this.#findKept(principal.organisationId, id);
     if (changes.isDefault === true && seen.revocation !== null) throw revoked(seen.name, seen.revocation.detail);
     const changed = await this.#change(seen, changes);
     this.#keys.forgetDefaults();
@@ -73,13 +75,13 @@ export class VaultUseCases {
 
   /** Both keys are asked; what is wrapped by the new one is recorded only if nothing changed meanwhile. */
   async rotateVaultKey(caller: GatedCaller, { id, ...reference }: Input<'rotateVaultKey'>): Promise<Vault> {
-    const seen = await this.#find(caller.principal.organisationId, id);
+    const seen = await this.#findKept(caller.principal.organisationId, id);
     if (seen.revocation !== null) throw revoked(seen.name, seen.revocation.detail);
     return this.#view(await this.#keys.rewrap(seen, reference, caller.asker));
   }
 
   async revokeVault({ principal }: GatedCaller, { id, reason }: Input<'revokeVault'>): Promise<Vault> {
-    const seen = await this.#find(principal.organisationId, id);
+    const seen = await this.#findKept(principal.organisationId, id);
     if (seen.keyring === null) throw new AppError('wrong_state', `The vault ${id} has no key that could be revoked.`);
     const at = new Date(this.#ports.clock.now());
     const revocation = { cause: 'asked', by: principal.apiKeyId, detail: reason ?? null, at } as const;
@@ -92,7 +94,7 @@ export class VaultUseCases {
 
   /** The KMS has to allow it: else it would be revoked again by the next look. */
   async reinstateVault({ principal }: GatedCaller, { id }: Input<'reinstateVault'>): Promise<Vault> {
-    const seen = await this.#find(principal.organisationId, id);
+    const seen = await this.#findKept(principal.organisationId, id);
     if (seen.revocation === null) return this.#view(seen);
     await this.#keys.look(seen);
     // What it stops is stopped before it is taken back, so that nothing is stopped after.
@@ -102,8 +104,10 @@ export class VaultUseCases {
     return this.#view(changed);
   }
 
+  /** Once its keys are destroyed it is finished by rounds too; it answers when all is gone, and says so where that fails for now. */
   async deleteVault({ principal }: GatedCaller, { id }: Input<'deleteVault'>): Promise<void> {
     const seen = await this.#find(principal.organisationId, id);
+    if (seen.state === 'removing') return this.#finishRemoval(seen);
     if (seen.keyring === null) throw new AppError('wrong_state', `The vault ${id} has no key that could be destroyed.`);
     if (seen.isDefault) {
       throw new AppError('vault_in_use', `New sandboxes go to the vault ${id}: make another the default first.`);
@@ -116,16 +120,55 @@ export class VaultUseCases {
       );
     }
     // From here on it is lost: the only copies of its keys that are left are those in memory, and in its header.
-    const gone = await this.#change(seen, { state: 'removed', keyring: null });
-    await this.#halt.begin({ name: gone.name, onRevoke: 'kill' });
-    await this.#ports.node.removeVault(gone.name);
-    await this.#forget(gone);
+    await this.#finishRemoval(await this.#change(seen, { state: 'removing', keyring: null }));
   }
 
-  /** What lay in it is listed no more. What cannot be taken out now can be deleted by who sees it. */
+  /** Goes on with those whose deletion was begun, by whatever process. None of them is awaited: each may take a minute. */
+  async goOnRemoving(): Promise<void> {
+    const { records, logger } = this.#ports;
+    const failed = (vault: VaultName) => (err: unknown) =>
+      logger.warn({ vault, err }, 'a vault whose keys are destroyed is not gone yet; the next round will try');
+    for (const vault of await records.vaults.all()) {
+      if (vault.state === 'removing') void this.#finishRemoval(vault).catch(failed(vault.name));
+    }
+  }
+
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#removals.values());
+  }
+
+  /** Joins the one that is under way. */
+  #finishRemoval(vault: RecordedVault): Promise<void> {
+    const present = this.#removals.get(vault.name);
+    if (present !== undefined) return present;
+    const removal = this.#removeAll(vault)
+      .catch((cause: unknown) => {
+        throw removalGoesOn(vault.name, cause);
+      })
+      .finally(() => this.#removals.delete(vault.name));
+    this.#removals.set(vault.name, removal);
+    return removal;
+  }
+
+  async #removeAll(vault: RecordedVault): Promise<void> {
+    await this.#halt.begin({ name: vault.name, onRevoke: 'kill' });
+    await this.#ports.node.removeVault(vault.name);
+    await this.#forget(vault);
+    const { vaults } = this.#ports.records;
+    const now = await vaults.find(vault.name);
+    // Another process was quicker.
+    if (now === null || now.state === 'removed') return;
+    await this.#change(now, { state: 'removed' });
+  }
+
+  /** What lay in it is listed no more. Throws, at its end, when some of it could not be taken out now. */
   async #forget({ name, organisationId }: RecordedVault): Promise<void> {
     const { records, logger } = this.#ports;
-    const failed = (err: unknown) => logger.warn({ vault: name, err }, 'what lay in a destroyed vault is listed still');
+    const failures: unknown[] = [];
+    const failed = (err: unknown) => {
+      failures.push(err);
+      logger.warn({ vault: name, err }, 'what lay in a destroyed vault is listed still');
+    };
     const own = new Set<ProjectId>();
     const projects = eachOf((page) => records.tenants.listProjects({ ...page, organisationId, only: null }));
     for await (const { id } of projects) own.add(id);
@@ -138,6 +181,14 @@ export class VaultUseCases {
         if (snapshot.vault === name) await removePoint(this.#ports, snapshot).catch(failed);
       }
     }
+    if (failures.length > 0) throw failures[0];
+  }
+
+  /** One that is not being deleted. */
+  async #findKept(organisationId: OrganisationId, name: string): Promise<RecordedVault> {
+    const found = await this.#find(organisationId, name);
+    if (found.state !== 'removing') return found;
+    throw new AppError('not_found', `The vault ${name} is being deleted, and its key is destroyed.`);
   }
 
   async #find(organisationId: OrganisationId, name: string): Promise<RecordedVault> {
@@ -173,15 +224,22 @@ async function* eachOf<T>(list: (page: PageRequest) => Promise<Page<T>>): AsyncG
   } while (cursor !== null);
 }
 
+/** It is lost, and goes: whoever asked is told that there is more to do, and not that nothing was done. */
+function removalGoesOn(name: VaultName, cause: unknown): AppError {
+  const why = asAppError(cause).message;
+  const detail = `The keys of the vault ${name} are destroyed, but it is not gone from its node and the lists yet: ${why} This goes on by itself.`;
+  return new AppError('operation_in_progress', { detail, facts: { vault: name } }, { cause });
+}
+
 function viewVault(vault: RecordedVault, onNode: readonly NodeVault[] | null): Vault {
   const { name, isDefault, state, keyring, revocation, onRevoke, outageMs, createdAt, updatedAt } = vault;
   const there = onNode?.find((one) => one.vault === name);
   return {
     name,
     isDefault,
-    state: state === 'removed' ? 'deleted' : revocation === null ? 'ready' : 'revoked',
+    state: stateOf(vault),
     open: onNode === null ? null : there !== undefined && there.state !== 'closed',
-    encrypted: keyring !== null || state === 'removed',
+    encrypted: keyring !== null || state === 'removing' || state === 'removed',
     kms: keyring?.reference.kms ?? null,
     key: keyring?.reference.key ?? null,
     revocation:
@@ -198,4 +256,10 @@ function viewVault(vault: RecordedVault, onNode: readonly NodeVault[] | null): V
     createdAt: createdAt.toISOString(),
     updatedAt: updatedAt.toISOString(),
   };
+}
+
+function stateOf({ state, revocation }: RecordedVault): Vault['state'] {
+  if (state === 'removed') return 'deleted';
+  if (state === 'removing') return 'deleting';
+  return revocation === null ? 'ready' : 'revoked';
 }

@@ -281,7 +281,8 @@ export class Vaults {
       return await call();
     } catch (thrown) {
       if (!isShut(thrown) && !isCode(thrown, 'not_found')) throw thrown;
-      if ((await this.#ports.records.vaults.find(name))?.state !== 'removed') throw thrown;
+      const state = (await this.#ports.records.vaults.find(name))?.state;
+      if (state !== 'removing' && state !== 'removed') throw thrown;
       return gone();
     }
   }

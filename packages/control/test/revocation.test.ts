@@ -1,6 +1,6 @@
 /** A revocation while sandboxes run, are forked, exported and woken: what stops, when, and that all is back afterwards. */
 import { newId, type SandboxId } from '@space/core';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Keyed, OWN } from './keyed-world.ts';
 import { eventually, NO_LEFTOVERS } from './test-world.ts';
 
@@ -164,4 +164,42 @@ it('a vault that is destroyed takes with it what lay in it, and nothing of that 
   await expect(world.resume(id(first))).rejects.toMatchObject({ code: 'not_found' });
   expect(await world.exec(other, 'echo on')).toBe('on');
   expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+});
+
+describe('a deletion that fails half-way', () => {
+  const next = { name: 'next', kms: 'local', key: 'a', isDefault: true, onRevoke: 'pause', outageMs: null } as const;
+  const remove = () => world.control.deleteVault(world.holder(), { id: OWN });
+  const onNode = async () => (await world.node.vaults()).some(({ vault }) => vault === OWN);
+  const stateOf = async () => (await world.records.vaults.find(OWN))?.state;
+  const listed = async () => (await world.control.listSandboxes(world.caller(), { limit: 100 })).sandboxes.length;
+  beforeEach(async () => {
+    await world.control.createVault(world.holder(), next);
+    await world.control.updateVault(world.holder(), { id: OWN, onRevoke: 'kill' });
+    await world.revoke();
+    await world.untilClosed();
+  });
+
+  it('says so, is shown as such, takes nothing more, and is finished by who asks again', async () => {
+    world.node.faults.failNext('removeVault');
+    await expect(remove()).rejects.toMatchObject({ code: 'operation_in_progress', facts: { vault: OWN } });
+    expect(await world.records.vaults.find(OWN)).toMatchObject({ state: 'removing', keyring: null });
+    expect(await world.control.getVault(world.holder(), { id: OWN })).toMatchObject({ state: 'deleting' });
+    const gone = expect.objectContaining({ code: 'not_found' });
+    await expect(world.reinstate()).rejects.toEqual(gone);
+    await expect(world.control.updateVault(world.holder(), { id: OWN, isDefault: true })).rejects.toEqual(gone);
+    expect(await onNode()).toBe(true);
+    await remove();
+    expect([await onNode(), await listed(), await stateOf()]).toEqual([false, 0, 'removed']);
+    await expect(remove()).rejects.toEqual(gone);
+  });
+
+  it('is finished by the next process', async () => {
+    world.node.faults.failNext('removeVault');
+    await expect(remove()).rejects.toMatchObject({ code: 'operation_in_progress' });
+    await world.control.close();
+    world.restart();
+    await world.control.start();
+    await eventually(stateOf, (state) => state === 'removed');
+    expect([await onNode(), await listed()]).toEqual([false, 0]);
+  });
 });

@@ -59,7 +59,10 @@ export function vaultsSuite(suite: string, open: () => Promise<Records>): void {
     it('have a name that nobody else has, in no organisation, also once they are removed', async () => {
       const added = await vaults.add(newVault('a'));
       await expect(vaults.add(newVault('a', { organisationId: other }))).rejects.toMatchObject({ code: 'name_taken' });
-      await vaults.change(added, { state: 'removed', keyring: null }, at(1));
+      const removing = await vaults.change(added, { state: 'removing', keyring: null }, at(1));
+      if (removing === null) throw new Error('it was changed by nobody');
+      expect((await vaults.all()).map(({ name }) => name)).toContain('a');
+      await vaults.change(removing, { state: 'removed' }, at(1));
       await expect(vaults.add(newVault('a'))).rejects.toMatchObject({ code: 'name_taken' });
       expect(await vaults.all()).toEqual([]);
       expect(await vaults.list(DEFAULT_ORGANISATION)).toMatchObject([{ name: 'a', state: 'removed', keyring: null }]);

@@ -356,7 +356,7 @@ interface VaultTable {
   name: string;
   organisation_id: string;
   is_default: boolean;
-  state: 'making' | 'ready' | 'removed';
+  state: 'making' | 'ready' | 'removing' | 'removed';
   size_bytes: BigNumber;
   /** Which key of the customer's has wrapped the keyring; null, as the keyring is: it is plain, or removed. */
   kms: string | null;
@@ -1041,6 +1041,14 @@ export const MIGRATIONS: Record<string, Migration> = {
   '0038_built_from': {
     async up(db) {
       await sql`alter table sandboxes add column built_from jsonb`.execute(db);
+    },
+  },
+  '0039_removing_vaults': {
+    async up(db) {
+      await sql`
+        alter table vaults
+          drop constraint vaults_state_check,
+          add constraint vaults_state_check check (state in ('making', 'ready', 'removing', 'removed'))`.execute(db);
     },
   },
 };

@@ -71,8 +71,10 @@ export const vault = z
   .strictObject({
     name: z.string(),
     isDefault: z.boolean().meta({ description: 'Whether new sandboxes of the organisation go there.' }),
-    state: z.enum(['ready', 'revoked', 'deleted']).meta({
-      description: '`deleted`: its keys are gone, so that what lay in it can be read by nobody, from whatever copy.',
+    state: z.enum(['ready', 'revoked', 'deleting', 'deleted']).meta({
+      description:
+        '`deleted`: its keys are gone, so that what lay in it can be read by nobody, from whatever copy. `deleting`: so too, but its ' +
+        'container is on its node still, or what lay in it in lists; that goes by itself, and `DELETE` waits for it.',
     }),
     open: z.boolean().nullable().meta({ description: 'Whether it is open now; null: the node does not answer.' }),
     encrypted: z.boolean(),
