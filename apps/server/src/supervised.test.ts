@@ -79,6 +79,8 @@ it('runs as its own user, without any capability, other group or way to gain one
   for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapAmb'])
     expect(status).toMatch(new RegExp(`^${set}:\\s+0+$`, 'm'));
   expect(status).toMatch(/^NoNewPrivs:\s+1$/m);
+  // Nor does it leave its memory in a file.
+  expect(await readFile(`/proc/${gateway.pid}/limits`, 'utf8')).toMatch(/^Max core file size\s+0\s+0\s/m);
   const socket = await stat(gatewaySocketOf(config));
   expect(socket).toMatchObject({ uid, gid: users.control.gid });
   expect(socket.mode & 0o777).toBe(0o660);

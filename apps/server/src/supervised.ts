@@ -150,8 +150,12 @@ export class Supervised {
     const traced = config().traces === undefined ? [] : ['traced'];
     const options = name === 'control' ? [] : CARRIER_OPTIONS;
     const child = spawn(
-      'setpriv',
-      ['--no-new-privs', '--', process.execPath, ...options, PROGRAM, name, `${user.uid}`, `${user.gid}`, ...traced],
+      // No core file: keys of vaults are in its memory. What it starts cannot raise a hard limit.
+      'prlimit',
+      [
+        ...['--core=0:0', 'setpriv', '--no-new-privs', '--', process.execPath, ...options],
+        ...[PROGRAM, name, `${user.uid}`, `${user.gid}`, ...traced],
+      ],
       {
         // A session of its own, so that the terminal's Ctrl-C is for the supervisor alone.
         detached: true,
