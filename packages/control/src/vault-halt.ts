@@ -42,6 +42,14 @@ export class VaultHalt {
     return halting;
   }
 
+  /** As `begin`, where the record still says so: whoever saw it revoked may have seen it before it was reinstated. */
+  async beginWhereRevoked(name: VaultName): Promise<void> {
+    const now = await this.#with.ports.records.vaults.find(name);
+    if (now === null) return;
+    this.#with.keys.note(now);
+    if (now.revocation !== null) void this.begin(now);
+  }
+
   async settled(): Promise<void> {
     await Promise.all(this.#underWay.values());
   }

@@ -66,6 +66,8 @@ export class VaultKeys {
   readonly #defaults = new Map<OrganisationId, Promise<VaultName>>();
   readonly #contents = new Map<VaultName, HeldContent>();
   readonly #revoked = new Set<VaultName>();
+  /** Of the newest record that was seen of each. */
+  readonly #versions = new Map<VaultName, number>();
 
   constructor(ports: ControlPorts) {
     this.#ports = ports;
@@ -189,8 +191,10 @@ export class VaultKeys {
     return [...this.#contents.keys()];
   }
 
-  /** Takes over whether it is revoked; for whoever reads or changes the record. */
-  note({ name, revocation }: Pick<RecordedVault, 'name' | 'revocation'>): void {
+  /** Takes over whether it is revoked; for whoever reads or changes the record. One that was read before another counts for nothing. */
+  note({ name, revocation, version }: Pick<RecordedVault, 'name' | 'revocation' | 'version'>): void {
+    if (version < (this.#versions.get(name) ?? 0)) return;
+    this.#versions.set(name, version);
     if (revocation === null) this.#revoked.delete(name);
     else this.#revoked.add(name);
   }

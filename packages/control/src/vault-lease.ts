@@ -57,7 +57,7 @@ export class VaultLease {
   async #lookAfter(vault: RecordedVault, isOpen: boolean): Promise<void> {
     const { keys, halt, ports } = this.#with;
     // Also one that another process has revoked, or that could not be closed when it was.
-    if (vault.revocation !== null) void halt.begin(vault);
+    if (vault.revocation !== null) await halt.beginWhereRevoked(vault.name);
     if (!isOpen && vault.revocation?.cause !== 'refused') {
       this.#leases.delete(vault.name);
       return;
@@ -108,6 +108,8 @@ export class VaultLease {
       'the KMS of a vault does not answer',
     );
     if (vault.revocation !== null || vault.outageMs === null || nowMs - givenMs < vault.outageMs) return;
+    // Changed meanwhile: it may be another KMS's now.
+    if ((await ports.records.vaults.find(vault.name))?.version !== vault.version) return;
     // Not revoked: whatever needs it next asks the KMS, and is told to ask again while that is away.
     void halt.begin({ name: vault.name, onRevoke: 'pause' });
   }

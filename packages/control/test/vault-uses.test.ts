@@ -184,6 +184,31 @@ describe('a lease', () => {
     expect((await recorded()).revocation?.cause).toBe('asked');
   });
 
+  it('stops nothing by what it read before the vault was reinstated', async () => {
+    const revocation = { cause: 'asked', by: newId('apiKey', chance), detail: null, at: new Date() } as const;
+    await records.vaults.change(await recorded(), { revocation }, new Date());
+    const read = Promise.withResolvers<void>();
+    const answer = Promise.withResolvers<void>();
+    const all = records.vaults.all.bind(records.vaults);
+    records.vaults.all = async () => {
+      const seen = await all();
+      read.resolve();
+      await answer.promise;
+      return seen;
+    };
+    const late = lease.round();
+    await read.promise;
+    keys.note(await recorded());
+    const reinstated = await records.vaults.change(await recorded(), { revocation: null }, new Date());
+    if (reinstated === null) throw new Error('it was changed meanwhile');
+    keys.note(reinstated);
+    answer.resolve();
+    await late;
+    await halt.settled();
+    keys.requireUsable(A);
+    expect(await openOnNode()).toBe(true);
+  });
+
   it('tries again to close what could not be closed', async () => {
     kms.set('first', 'disabled');
     node.faults.failNext('closeVault');
