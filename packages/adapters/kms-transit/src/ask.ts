@@ -30,11 +30,12 @@ export async function askTransit(asking: Asking, question: TransitQuestion): Pro
   question.signal.throwIfAborted();
   const token = await readToken(asking.tokenFile);
   const signal = AbortSignal.any([question.signal, AbortSignal.timeout(asking.answerWithinMs)]);
-  const { status, text } = await send(asking, question, { token, signal }).catch((thrown: unknown) => {
-    if (thrown instanceof AppError) throw thrown;
-    throw unavailable(signal.aborted ? 'did not answer in time' : 'cannot be reached');
-  });
+  const how = { token, signal };
+  const { verb, key, body } = question;
+  const wish = { method: 'POST', path: `${asking.mount}/${verb}/${key}`, content: JSON.stringify(body) };
+  const { status, text } = await asked(asking, wish, how);
   const answer = parsed(text);
+  if (status === 403) await requireToken(asking, how);
   if (status !== 200) throw meaningOf(status, answer);
   const wanted = (answer as { data?: Readonly<Record<string, unknown>> } | null)?.data;
   const found = wanted?.[question.verb === 'encrypt' ? 'ciphertext' : 'plaintext'];
@@ -42,13 +43,36 @@ export async function askTransit(asking: Asking, question: TransitQuestion): Pro
   return found;
 }
 
+/** A token that is not known, or known no more, gets the answer of one that may not use the key. Throws unless it is known. */
+async function requireToken(asking: Asking, how: How): Promise<void> {
+  const { status } = await asked(asking, { method: 'GET', path: 'auth/token/lookup-self', content: '' }, how);
+  if (status !== 200) throw unavailable('does not know the platform by its token, which may have expired');
+}
+
+interface Wish {
+  readonly method: string;
+  readonly path: string;
+  readonly content: string;
+}
+
+interface How {
+  readonly token: string;
+  readonly signal: AbortSignal;
+}
+
+function asked(asking: Asking, wish: Wish, how: How) {
+  return send(asking, wish, how).catch((thrown: unknown) => {
+    if (thrown instanceof AppError) throw thrown;
+    throw unavailable(how.signal.aborted ? 'did not answer in time' : 'cannot be reached');
+  });
+}
+
 async function send(
-  { url, mount, namespace }: Asking,
-  { verb, key, body }: TransitQuestion,
-  { token, signal }: { readonly token: string; readonly signal: AbortSignal },
+  { url, namespace }: Asking,
+  { method, path, content }: Wish,
+  { token, signal }: How,
 ): Promise<{ readonly status: number; readonly text: string }> {
-  const at = new URL(`/v1/${mount}/${verb}/${key}`, checkedUrl(url));
-  const content = JSON.stringify(body);
+  const at = new URL(`/v1/${path}`, checkedUrl(url));
   const headers = {
     'x-vault-token': token,
     'x-vault-request': 'true',
@@ -57,15 +81,15 @@ async function send(
     'accept-encoding': 'identity',
     ...(namespace === undefined ? {} : { 'x-vault-namespace': namespace }),
   };
-  const sent = { method: 'POST', headers, signal, agent: false } as const;
-  const asked = at.protocol === 'https:' ? requestTls(at, { ...sent, ...verified() }) : requestPlain(at, sent);
-  asked.on('error', () => undefined);
-  asked.end(content);
-  const [answer] = (await once(asked, 'response', { signal })) as [IncomingMessage];
+  const sent = { method, headers, signal, agent: false } as const;
+  const request = at.protocol === 'https:' ? requestTls(at, { ...sent, ...verified() }) : requestPlain(at, sent);
+  request.on('error', () => undefined);
+  request.end(content);
+  const [answer] = (await once(request, 'response', { signal })) as [IncomingMessage];
   try {
     return { status: answer.statusCode ?? 0, text: await wholeOf(answer) };
   } finally {
-    asked.destroy();
+    request.destroy();
   }
 }
 

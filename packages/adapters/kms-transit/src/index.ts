@@ -4,7 +4,8 @@
  * a word; what is wrapped repeats whose it is for that.
  *
  * The token needs `update` on `MOUNT/encrypt/KEY` and `MOUNT/decrypt/KEY`, and should have no `create`: with that, an encryption by the
- * name of a key that is gone would make a new one.
+ * name of a key that is gone would make a new one. It may look itself up too, as the policy `default` allows: else a refusal cannot be told
+ * from a token that has expired, and counts as no answer.
  */
 import { AppError, boundBytes, KeyBytes, type KeyContext, type Kms } from '@space/core';
 import { type Asking, askTransit, checkedUrl } from './ask.ts';

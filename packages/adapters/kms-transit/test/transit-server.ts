@@ -64,13 +64,16 @@ export class TransitServer {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.seen.push({ url: request.url ?? '', headers: request.headers });
-    const asked = (await json(request)) as Asked;
+    const isLookup = request.method === 'GET' && request.url === '/v1/auth/token/lookup-self';
+    const asked = (isLookup ? {} : await json(request)) as Asked;
     if (this.trouble !== null) return this.#fail(response, this.trouble);
+    if (request.headers['x-vault-token'] !== this.token) {
+      return errors(response, 403, '2 errors occurred:\n\t* permission denied\n\t* invalid token\n\n');
+    }
+    if (isLookup) return void response.end(JSON.stringify({ data: { policies: ['default', 'space'] } }));
     const [, verb, key] = /^\/v1\/transit\/(encrypt|decrypt)\/([\w.-]+)$/.exec(request.url ?? '') ?? [];
     if (verb === undefined || key === undefined) return errors(response, 404, 'no handler for route');
-    if (request.headers['x-vault-token'] !== this.token || this.denied.has(key)) {
-      return errors(response, 403, '1 error occurred:\n\t* permission denied\n\n');
-    }
+    if (this.denied.has(key)) return errors(response, 403, '1 error occurred:\n\t* permission denied\n\n');
     const found = this.keys.get(key);
     if (found === undefined) return errors(response, 400, 'encryption key not found');
     const { status, told } = verb === 'encrypt' ? encrypt(found, asked) : decrypt(found, asked);
