@@ -145,14 +145,14 @@ export class VaultKeys {
   ): Promise<Keyring> {
     const { keyring } = recorded;
     if (keyring === null) throw new AppError('vault_key_wrong', `The vault ${recorded.name} has no keyring.`);
-    const how = this.#how(keyring.reference, recorded);
+    const how = this.#howKept(keyring.reference, recorded);
     return this.audit.around({ vault: recorded, cause, by }, () => unwrapKeyring(keyring, how));
   }
 
   /** Whether its KMS would unwrap it now. Throws as `unwrap`; leaves no key, and no record. */
   async look({ keyring, ...recorded }: RecordedVault): Promise<void> {
     if (keyring === null) return;
-    const { kms, context, signal } = this.#how(keyring.reference, recorded);
+    const { kms, context, signal } = this.#howKept(keyring.reference, recorded);
     await kms.check(keyring.wrapped, context, signal);
   }
 
@@ -236,6 +236,16 @@ export class VaultKeys {
   #how(reference: KmsReference, vault: Pick<RecordedVault, 'name' | 'organisationId'>) {
     const kms = kmsOf(this.#ports.kms, reference, vault.organisationId);
     return { kms, context: contextOf(vault), signal: AbortSignal.timeout(KMS_WITHIN_MS) };
+  }
+
+  /** Of a key that wraps a vault already: that its organisation may not name it any more is a refusal, as one of the KMS's. */
+  #howKept(reference: KmsReference, vault: Pick<RecordedVault, 'name' | 'organisationId'>) {
+    try {
+      return this.#how(reference, vault);
+    } catch (thrown) {
+      if (!(thrown instanceof AppError) || thrown.code !== 'bad_request') throw thrown;
+      throw new AppError('kms_refused', thrown.message, { cause: thrown });
+    }
   }
 
   #now(): Date {

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import {
+  AppError,
   DEFAULT_ORGANISATION,
   DEFAULT_VAULT,
   type KmsReference,
@@ -150,6 +151,16 @@ describe('opening', () => {
     await records.vaults.change(await recorded('a'), { revocation: null }, at(2));
     await (await keys.opening('a' as VaultName, null)).confirm();
     keys.requireUsable('a' as VaultName);
+  });
+
+  it('a key that its organisation may not name any more is refused, and can be named for no new vault', async () => {
+    await keys.make(wish('a'));
+    kms.key = () => {
+      throw new AppError('bad_request', 'The organisation may use no such key.');
+    };
+    await expect(keys.opening('a' as VaultName, null)).rejects.toEqual(code('kms_refused'));
+    await expect(keys.look(await recorded('a'))).rejects.toEqual(code('kms_refused'));
+    await expect(keys.make(wish('b'))).rejects.toEqual(code('bad_request'));
   });
 
   it('asks no KMS for the key of what is revoked', async () => {
