@@ -24,7 +24,12 @@ export class Awake {
     this.#sandboxes = sandboxes;
   }
 
-  async use<T>(caller: GatedCaller, reference: string, use: (sandboxId: SandboxId) => Promise<T>): Promise<T> {
+  /** The signal aborts when the key of its vault is revoked. */
+  async use<T>(
+    caller: GatedCaller,
+    reference: string,
+    use: (sandboxId: SandboxId, revoked: AbortSignal) => Promise<T>,
+  ): Promise<T> {
     const { id, end } = await this.begin(caller, reference);
     try {
       return await this.#onceAwake(caller, id, use);
@@ -33,11 +38,11 @@ export class Awake {
     }
   }
 
-  /** The use lasts for as long as what was opened is open. Without a caller, it is by a share. */
+  /** The use lasts for as long as what was opened is open; its signal aborts when the key of the vault is revoked. Without a caller, it is by a share. */
   async hold<T extends { readonly closed: Promise<void> }>(
     caller: GatedCaller | undefined,
     id: SandboxId,
-    open: (sandboxId: SandboxId) => Promise<T>,
+    open: (sandboxId: SandboxId, revoked: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const end = this.#machinery.activity.begin(id);
     try {
@@ -56,13 +61,14 @@ export class Awake {
     return { id, end: this.#machinery.activity.begin(id) };
   }
 
-  /** A stream from a sandbox. One that was refused because of a pause, before its first item, is opened again. */
+  /** A stream from a sandbox, which ends with `vault_revoked` when its vault is. One that was refused because of a pause, before its first item, is opened again. */
   stream<T>(
     caller: GatedCaller,
     reference: string,
     open: (sandbox: RecordedSandbox, signal: AbortSignal) => AsyncIterable<T>,
   ): AsyncIterable<T> {
     const begin = () => this.begin(caller, reference);
+    const { vaults } = this.#machinery;
     const wake = (id: SandboxId, signal: AbortSignal) => this.wake({ ...caller, signal }, id);
     return stoppable(caller.signal, async function* (signal) {
       const { id, end } = await begin();
@@ -70,14 +76,18 @@ export class Awake {
         for (let wakes = 1; ; wakes++) {
           const sandbox = await wake(id, signal);
           let begun = false;
+          const revoked = vaults.whileUsable(sandbox.vault);
           try {
-            for await (const item of open(sandbox, signal)) {
+            for await (const item of open(sandbox, AbortSignal.any([signal, revoked]))) {
               signal.throwIfAborted();
+              revoked.throwIfAborted();
               begun = true;
               yield item;
             }
             return;
           } catch (thrown) {
+            // Whatever it ended by, that is why.
+            revoked.throwIfAborted();
             if (begun || wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
           }
         }
@@ -87,11 +97,15 @@ export class Awake {
     });
   }
 
-  async #onceAwake<T>(caller: GatedCaller | undefined, id: SandboxId, use: (id: SandboxId) => Promise<T>): Promise<T> {
+  async #onceAwake<T>(
+    caller: GatedCaller | undefined,
+    id: SandboxId,
+    use: (id: SandboxId, revoked: AbortSignal) => Promise<T>,
+  ): Promise<T> {
     for (let wakes = 1; ; wakes++) {
-      await this.wake(caller, id);
+      const { vault } = await this.wake(caller, id);
       try {
-        return await use(id);
+        return await use(id, this.#machinery.vaults.whileUsable(vault));
       } catch (thrown) {
         if (wakes >= MAX_WAKES || !wasPaused(thrown)) throw thrown;
       }

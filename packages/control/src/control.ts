@@ -245,9 +245,11 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
     listSandboxes: (caller, input) => sandboxes.listSandboxes(caller, input),
     getSandbox: (caller, input) => sandboxes.getSandbox(caller, input),
     getSandboxMetrics: async (caller, input) => sampler.metrics(await sandboxes.find(caller, input.id)),
-    getSandboxConsole: async (caller, { id }) => ({
-      text: await ports.node.console((await sandboxes.find(caller, id)).id),
-    }),
+    async getSandboxConsole(caller, { id }) {
+      const sandbox = await sandboxes.find(caller, id);
+      vaults.requireUsable(sandbox.vault);
+      return { text: await ports.node.console(sandbox.id) };
+    },
     updateSandbox: (caller, input) => sandboxes.updateSandbox(caller, input),
     deleteSandbox: (caller, input) => sandboxes.deleteSandbox(caller, input),
     exportSandbox: (caller, input) => archives.exportSandbox(caller, input),

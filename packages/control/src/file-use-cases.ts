@@ -35,8 +35,9 @@ export class FileUseCases {
   }
 
   readFile(caller: GatedCaller, { id, ...file }: Input<'readFile'>): Promise<OpenFile> {
-    return this.#use(caller, id, file, async (sandboxId) => {
-      const { status, body } = await this.#node.readFile(sandboxId, withPath(file), caller.signal);
+    return this.#use(caller, id, file, async (sandboxId, revoked) => {
+      const signal = AbortSignal.any([caller.signal, revoked]);
+      const { status, body } = await this.#node.readFile(sandboxId, withPath(file), signal);
       return { status, body: during(body, () => this.#activity.begin(sandboxId)) };
     });
   }
@@ -106,8 +107,13 @@ export class FileUseCases {
     );
   }
 
-  #use<T>(caller: GatedCaller, id: string, given: Given, use: (sandboxId: SandboxId) => Promise<T>): Promise<T> {
-    return this.#awake.use(caller, id, (sandboxId) => use(sandboxId).catch(named(given)));
+  #use<T>(
+    caller: GatedCaller,
+    id: string,
+    given: Given,
+    use: (sandboxId: SandboxId, revoked: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return this.#awake.use(caller, id, (sandboxId, revoked) => use(sandboxId, revoked).catch(named(given)));
   }
 
   #stream<T>(

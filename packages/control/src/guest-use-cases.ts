@@ -73,6 +73,7 @@ export class GuestUseCases {
 
   async listProcesses(caller: GatedCaller, { id, ended }: Input<'listProcesses'>): Promise<readonly GuestProcess[]> {
     const sandbox = await this.#sandboxes.find(caller, id);
+    this.#machinery.vaults.requireUsable(sandbox.vault);
     if (sandbox.settled === 'crashed') throw new AppError('vm_lost', sandbox.crash?.detail ?? 'The microVM ended.');
     if (!hasVm(sandbox.settled)) throw new AppError('wrong_state', `The sandbox is ${sandbox.settled}.`);
     return this.#machinery.ports.node.processes(sandbox.id, { ended });

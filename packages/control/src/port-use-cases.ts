@@ -56,7 +56,9 @@ export class PortUseCases {
     const release = this.#reserve(id);
     try {
       const { node } = this.#machinery.ports;
-      const connection = await this.#awake.hold(caller, id, () => node.openPort(id, port, signal));
+      const connection = await this.#awake.hold(caller, id, (_, revoked) =>
+        node.openPort(id, port, AbortSignal.any([signal, revoked])),
+      );
       void connection.closed.then(release);
       return connection;
     } catch (thrown) {

@@ -68,6 +68,7 @@ export class VaultKeys {
   readonly #revoked = new Set<VaultName>();
   /** Of the newest record that was seen of each. */
   readonly #versions = new Map<VaultName, number>();
+  readonly #inUse = new Map<VaultName, AbortController>();
 
   constructor(ports: ControlPorts) {
     this.#ports = ports;
@@ -196,12 +197,27 @@ export class VaultKeys {
     if (version < (this.#versions.get(name) ?? 0)) return;
     this.#versions.set(name, version);
     if (revocation === null) this.#revoked.delete(name);
-    else this.#revoked.add(name);
+    else this.#bar(name);
   }
 
   /** For what reaches into sandboxes that run, while they are being stopped. Asks nobody. */
   requireUsable(name: VaultName): void {
     if (this.#revoked.has(name)) throw revoked(name);
+  }
+
+  /** For what goes on in a sandbox that runs: aborts, with `vault_revoked`, when that becomes known. */
+  whileUsable(name: VaultName): AbortSignal {
+    if (this.#revoked.has(name)) return AbortSignal.abort(revoked(name));
+    const stop = this.#inUse.get(name) ?? new AbortController();
+    this.#inUse.set(name, stop);
+    return stop.signal;
+  }
+
+  #bar(name: VaultName): void {
+    this.#revoked.add(name);
+    const stop = this.#inUse.get(name);
+    this.#inUse.delete(name);
+    stop?.abort(revoked(name));
   }
 
   async #confirm(before: RecordedVault | null): Promise<void> {

@@ -89,6 +89,11 @@ export class Vaults {
     this.#keys.requireUsable(name);
   }
 
+  /** For what goes on in one of them: aborts, with `vault_revoked`, when that becomes known. */
+  whileUsable(name: VaultName): AbortSignal {
+    return this.#keys.whileUsable(name);
+  }
+
   /** The node is another one, perhaps: what is open there is to be found out. */
   forget(): void {
     this.#open = null;
@@ -292,8 +297,10 @@ export class Vaults {
     const use = this.#useOf(name);
     use.count += 1;
     let begun = false;
+    const usable = this.whileUsable(name);
     const once = async function* () {
       for await (const item of call()) {
+        usable.throwIfAborted();
         begun = true;
         yield item;
       }

@@ -36,6 +36,8 @@ it('stops everything at once, pauses what runs, closes the vault, and gives all 
     () => world.fork(id(first), 1, 'kept'),
     () => world.rewind(id(first), 'kept'),
     () => world.exec(id(second), 'read'),
+    () => world.processes(id(second)),
+    () => world.control.getSandboxConsole(world.caller(), { id: id(second) }),
     () => world.snapshot(id(second)),
     () => world.control.exportSandbox(world.caller(), { id: id(second), location: 'default', timeline: false }),
     () => world.control.statFile(world.caller(), { id: id(second), path: 'a', followSymlinks: true } as never),
@@ -56,6 +58,35 @@ it('stops everything at once, pauses what runs, closes the vault, and gives all 
   for (const [index, one] of ids.entries()) expect(await world.exec(one, 'read')).toBe(`${index + 1}`);
   await world.rewind(id(first), 'kept');
   expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
+});
+
+it('ends what was begun before, by that reason, and waits for no pause', async () => {
+  const held = world.node.faults.holdNext('pause');
+  const target = { id: id(second) };
+  const began = Promise.withResolvers<void>();
+  const command = (async () => {
+    for await (const event of world.control.exec(world.caller(), { ...target, command: 'sleep 600' })) {
+      if (event.kind === 'started') began.resolve();
+    }
+  })();
+  const watching = (async () => {
+    const events = world.control.watchFiles(world.caller(), { ...target, path: '/', recursive: false } as never);
+    for await (const _ of events);
+  })();
+  const ends = Promise.all(
+    [command, watching].map((one) =>
+      one.then(
+        () => 'ended',
+        (thrown: unknown) => thrown,
+      ),
+    ),
+  );
+  await began.promise;
+  await world.revoke();
+  expect(await ends).toEqual([REVOKED, REVOKED]);
+  expect(world.isOpen()).toBe(true);
+  held.letGo();
+  await world.untilClosed();
 });
 
 it('ends what runs where the vault says so, and it goes on from its last point later', async () => {
