@@ -105,7 +105,8 @@ export const VAULT_ROUTES = {
     path: '/v1/vaults/{id}',
     action: 'vault.key',
     summary: 'Delete a vault by destroying its keys: what lay in it can be read by nobody any more, from whatever copy',
-    description: 'One that holds sandboxes or snapshots has to be revoked before: they are lost for good.',
+    description:
+      'One that holds sandboxes, named snapshots or builds of templates has to be revoked before: they are lost for good.',
     params: schemas.vaultParams,
     query: nothing,
     body: noBody,

@@ -14,13 +14,11 @@ import {
 } from '@space/core';
 import type { GatedCaller } from './gated-caller.ts';
 import type { ControlPorts } from './ports.ts';
-import type { Page, PageRequest } from './records.ts';
 import { removePoint } from './remove-point.ts';
+import { eachOf, requireEmpty } from './vault-contents.ts';
 import type { VaultHalt } from './vault-halt.ts';
 import { changedMeanwhile, DEFAULT_VAULT_BYTES, revoked, type VaultKeys } from './vault-keys.ts';
 import type { RecordedVault, VaultChanges } from './vault-records.ts';
-
-const PAGE = 100;
 
 export class VaultUseCases {
   readonly #ports: ControlPorts;
@@ -112,13 +110,7 @@ export class VaultUseCases {
     if (seen.isDefault) {
       throw new AppError('vault_in_use', `New sandboxes go to the vault ${id}: make another the default first.`);
     }
-    const held = (await this.#ports.records.allSandboxes()).find(({ vault }) => vault === seen.name);
-    if (seen.revocation === null && held !== undefined) {
-      throw new AppError(
-        'vault_in_use',
-        `The vault ${id} holds the sandbox ${held.id}. Revoke it first, to lose what it holds.`,
-      );
-    }
+    if (seen.revocation === null) await requireEmpty(this.#ports.records, seen);
     // From here on it is lost: the only copies of its keys that are left are those in memory, and in its header.
     await this.#finishRemoval(await this.#change(seen, { state: 'removing', keyring: null }));
   }
@@ -212,16 +204,6 @@ export class VaultUseCases {
   async #openOnes(): Promise<readonly NodeVault[] | null> {
     return this.#ports.node.vaults().catch(() => null);
   }
-}
-
-/** All pages, one item after the other. */
-async function* eachOf<T>(list: (page: PageRequest) => Promise<Page<T>>): AsyncGenerator<T, void> {
-  let cursor: string | null = null;
-  do {
-    const { items, next }: Page<T> = await list({ limit: PAGE, ...(cursor === null ? {} : { cursor }) });
-    yield* items;
-    cursor = next;
-  } while (cursor !== null);
 }
 
 /** It is lost, and goes: whoever asked is told that there is more to do, and not that nothing was done. */

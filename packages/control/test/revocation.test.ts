@@ -1,9 +1,19 @@
 /** A revocation while sandboxes run, are forked, exported and woken: what stops, when, and that all is back afterwards. */
-import { newId, type SandboxId } from '@space/core';
+import {
+  DEFAULT_PROJECT,
+  DEFAULT_SIZE,
+  FIRST_STATE,
+  newId,
+  PLATFORM_KEY,
+  type SandboxId,
+  type SnapshotId,
+} from '@space/core';
+import { seededChance } from '@space/testkit';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Keyed, OWN } from './keyed-world.ts';
 import { eventually, NO_LEFTOVERS } from './test-world.ts';
 
+const chance = seededChance(Date.now());
 const REVOKED = expect.objectContaining({ code: 'vault_revoked' });
 
 let world: Keyed;
@@ -196,6 +206,46 @@ it('a vault that is destroyed takes with it what lay in it, and nothing of that 
   expect(await world.exec(other, 'echo on')).toBe('on');
   expect(await world.leftovers()).toEqual(NO_LEFTOVERS);
 });
+
+it('a vault that is not revoked and holds only named snapshots or builds of templates is not deleted', async () => {
+  await world.snapshot(id(first), 'precious');
+  const { snapshots } = await world.control.listSnapshots(world.caller(), { limit: 10 });
+  const snapshotId = snapshots[0]?.id as SnapshotId;
+  const { templateId } = await recordBuild(snapshotId);
+  const next = { name: 'next', kms: 'local', key: 'a', isDefault: true, onRevoke: 'pause', outageMs: null } as const;
+  await world.control.createVault(world.holder(), next);
+  for (const one of ids) await world.remove(one);
+  const remove = () => world.control.deleteVault(world.holder(), { id: OWN });
+  const refused = (what: string) => ({ code: 'vault_in_use', message: expect.stringContaining(what) });
+  await expect(remove()).rejects.toMatchObject(refused('holds the snapshot precious, a build of the template web.'));
+  expect((await world.control.listSnapshots(world.caller(), { limit: 10 })).snapshots).toHaveLength(1);
+  await world.records.templates.deleteTemplate(templateId);
+  await world.control.deleteSnapshot(world.caller(), { id: snapshotId });
+  await remove();
+  expect(await world.records.vaults.find(OWN)).toMatchObject({ state: 'removed' });
+});
+
+/** A ready build, as `template-builds.ts` leaves one. */
+async function recordBuild(snapshotId: SnapshotId) {
+  const { templates } = world.records;
+  const at = new Date();
+  const own = { projectId: DEFAULT_PROJECT, createdAt: at };
+  const template = { ...own, id: newId('template', chance), name: 'web', updatedAt: at };
+  const unknown = { size: null, recipe: null, state: null, failure: null, snapshotId: null, endedAt: null } as const;
+  const asked = {
+    status: 'waiting',
+    askedSize: null,
+    tags: ['default'],
+    cachedSteps: 0,
+    askedBy: PLATFORM_KEY,
+  } as const;
+  const ids = { id: newId('build', chance), templateId: template.id };
+  const build = await templates.request(template, { ...own, ...unknown, ...asked, ...ids }, 10);
+  await templates.startBuild(build.id, { from: 'base', steps: [] });
+  const end = { failure: null, snapshotId, state: FIRST_STATE, size: DEFAULT_SIZE, cachedSteps: 0, at };
+  await templates.endBuild(build.id, { status: 'ready', ...end });
+  return build;
+}
 
 describe('a deletion that fails half-way', () => {
   const next = { name: 'next', kms: 'local', key: 'a', isDefault: true, onRevoke: 'pause', outageMs: null } as const;
