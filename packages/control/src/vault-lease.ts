@@ -6,6 +6,7 @@
  * | ---------------------------- | -------------------------------------------------------------------------------------- |
  * | the key                      | it is wiped at once, and the lease goes on; a refusal of before is over                 |
  * | that it may not be used      | the vault is revoked, as by a key holder                                                |
+ * | that it does not fit         | nobody has refused anything: an alarm in the log, else as where it answers nothing      |
  * | nothing, or trouble of its own | what runs goes on for as long as the vault says (`outageMs`); then it is paused, and closed |
  */
 import { type AppError, asAppError, type VaultName } from '@space/core';
@@ -16,7 +17,6 @@ import type { RecordedVault } from './vault-records.ts';
 
 /** How long an answer of a KMS is good for. */
 export const LEASE_MS = 60_000;
-const REFUSALS: readonly AppError['code'][] = ['kms_refused', 'vault_key_wrong'];
 
 interface Lease {
   /** When it was last asked, and when it last gave the key; on the monotonic clock. */
@@ -68,7 +68,7 @@ export class VaultLease {
     if (nowMs - lease.askedMs < LEASE_MS) return;
     const answer = await keys.look(vault).then(() => null, asAppError);
     if (answer === null) await this.#given(vault);
-    else if (REFUSALS.includes(answer.code)) await this.#refused(vault, answer);
+    else if (answer.code === 'kms_refused') await this.#refused(vault, answer);
     else await this.#notAnswered(vault, lease, answer);
   }
 
@@ -103,10 +103,10 @@ export class VaultLease {
     const { ports, halt } = this.#with;
     const nowMs = ports.clock.monotonicMs();
     this.#leases.set(vault.name, { askedMs: nowMs, givenMs });
-    ports.logger.warn(
-      { vault: vault.name, err, forMs: Math.round(nowMs - givenMs) },
-      'the KMS of a vault does not answer',
-    );
+    const told = { vault: vault.name, err, forMs: Math.round(nowMs - givenMs) };
+    if (err.code === 'vault_key_wrong')
+      ports.logger.error(told, 'the KMS does not unwrap the keyring of a vault by its key');
+    else ports.logger.warn(told, 'the KMS of a vault does not answer');
     if (vault.revocation !== null || vault.outageMs === null || nowMs - givenMs < vault.outageMs) return;
     // Changed meanwhile: it may be another KMS's now.
     if ((await ports.records.vaults.find(vault.name))?.version !== vault.version) return;

@@ -154,6 +154,20 @@ describe('a lease', () => {
     expect(await openOnNode()).toBe(true);
   });
 
+  it('takes a keyring that its key does not unwrap for no refusal, and says so aloud', async () => {
+    const loud: unknown[] = [];
+    ports = { ...ports, logger: { ...silent, error: (told: object) => void loud.push(told) } };
+    lease = newLease(keys);
+    await lease.round();
+    const { keyring } = await recorded();
+    const other = { reference: { kms: 'local', key: 'another' }, wrapped: keyring?.wrapped ?? new Uint8Array() };
+    await records.vaults.change(await recorded(), { keyring: other }, new Date());
+    await afterAnother();
+    expect((await recorded()).revocation).toBeNull();
+    expect(await openOnNode()).toBe(true);
+    expect(loud).toMatchObject([{ vault: A, err: { code: 'vault_key_wrong' } }]);
+  });
+
   it('goes on through a KMS that comes and goes', async () => {
     for (let count = 0; count < 40; count++) {
       kms.next.push(count % 4 === 3 ? 'up' : 'down');

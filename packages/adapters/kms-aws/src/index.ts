@@ -1,7 +1,8 @@
 /**
  * AWS KMS, by its official client. Organisation and vault are the encryption context, so they are in CloudTrail and can be conditions of
  * the key's policy (`kms:EncryptionContext:space:organisation`). The key named is also required when unwrapping: a ciphertext of
- * another key that the platform may use does not unwrap in its place.
+ * another key that the platform may use does not unwrap in its place. An alias may name another key one day: so what one wrapped
+ * is kept with the ARN of the key that did, as AWS told, and that key is asked.
  */
 import { DecryptCommand, EncryptCommand, KMSClient } from '@aws-sdk/client-kms';
 import { fromIni } from '@aws-sdk/credential-provider-ini';
@@ -23,6 +24,8 @@ const CONNECT_WITHIN_MS = 3_000;
 const ANSWER_WITHIN_MS = 5_000;
 /** Two, since it may have been one server of many that did not answer. */
 const MAX_ATTEMPTS = 2;
+const ALIAS = /(^|:)alias\//;
+const MADE_BY = 'space-aws:1:';
 const KEPT_MS = 1_000;
 const LOOPBACK: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 const KEY =
@@ -40,7 +43,12 @@ export function awsKms(options: AwsKmsOptions): (key: string) => Kms {
 function keyOf(client: KMSClient, key: string): Kms {
   const unwrap: Kms['unwrap'] = async (wrapped, context, signal) => {
     signal.throwIfAborted();
-    const command = new DecryptCommand({ KeyId: key, CiphertextBlob: wrapped, EncryptionContext: contextOf(context) });
+    const kept = ALIAS.test(key) ? unpacked(wrapped) : { arn: null, blob: wrapped };
+    const command = new DecryptCommand({
+      KeyId: kept.arn ?? key,
+      CiphertextBlob: kept.blob,
+      EncryptionContext: contextOf(context),
+    });
     const { Plaintext: plain } = await client.send(command, { abortSignal: signal }).catch(meaningOf);
     if (plain === undefined) throw new AppError('kms_unavailable', 'AWS KMS answered without a key.');
     return ownKey(plain);
@@ -55,11 +63,25 @@ function keyOf(client: KMSClient, key: string): Kms {
         Plaintext: wrapped.reveal(),
         EncryptionContext: contextOf(context),
       });
-      const { CiphertextBlob: blob } = await client.send(command, { abortSignal: signal }).catch(meaningOf);
+      const { CiphertextBlob: blob, KeyId: arn } = await client.send(command, { abortSignal: signal }).catch(meaningOf);
       if (blob === undefined) throw new AppError('kms_unavailable', 'AWS KMS answered without a ciphertext.');
-      return blob;
+      return ALIAS.test(key) ? packed(arn, blob) : blob;
     },
   };
+}
+
+/** As text before the ciphertext. What was wrapped without is asked of the key as it is named. */
+function packed(arn: string | undefined, blob: Uint8Array): Uint8Array {
+  return arn === undefined || !KEY.test(arn) ? blob : Buffer.concat([Buffer.from(`${MADE_BY}${arn}\n`), blob]);
+}
+
+function unpacked(wrapped: Uint8Array): { readonly arn: string | null; readonly blob: Uint8Array } {
+  const bytes = Buffer.from(wrapped.buffer, wrapped.byteOffset, wrapped.length);
+  const end = bytes.indexOf('\n');
+  if (end < 0 || !bytes.subarray(0, MADE_BY.length).equals(Buffer.from(MADE_BY))) return { arn: null, blob: wrapped };
+  const arn = bytes.subarray(MADE_BY.length, end).toString('latin1');
+  if (!KEY.test(arn)) throw new AppError('vault_key_wrong', 'What AWS KMS wrapped is damaged.');
+  return { arn, blob: wrapped.subarray(end + 1) };
 }
 
 function contextOf({ organisationId, vault }: KeyContext): Record<string, string> {

@@ -82,14 +82,16 @@ async function worldOf(emulatorPort: number): Promise<KmsUnderTest> {
 }
 
 describe('by answers that AWS documents', () => {
-  let answer: { readonly status: number; readonly type: string };
+  let answer: { readonly status: number; readonly type: string; readonly more?: object };
   let asked: { readonly target: unknown; readonly body: string }[];
   let endpoint: string;
   const server = createServer((request, response) => {
     void text(request).then((body) => {
       asked.push({ target: request.headers['x-amz-target'], body });
       response.writeHead(answer.status, { 'content-type': 'application/x-amz-json-1.1' });
-      response.end(JSON.stringify({ __type: answer.type, message: 'a text that is nobody’s business' }));
+      response.end(
+        JSON.stringify({ __type: answer.type, message: 'a text that is nobody’s business', ...answer.more }),
+      );
     });
   });
   beforeEach(async () => {
@@ -128,6 +130,20 @@ describe('by answers that AWS documents', () => {
       KeyId: 'alias/vaults',
       EncryptionContext: { 'space:organisation': context.organisationId, 'space:vault': 'v1' },
     });
+  });
+
+  it('an alias that names another key by now unwraps by the key that wrapped', async () => {
+    const arn = 'arn:aws:kms:eu-central-1:111122223333:key/12345678-1234-1234-1234-123456789012';
+    const blob = randomBytes(64);
+    answer = { status: 200, type: 'none', more: { KeyId: arn, CiphertextBlob: blob.toString('base64') } };
+    const kms = awsKms({ region: REGION, endpoint, credentialsFile })('alias/vaults');
+    const wrapped = await kms.wrap(new KeyBytes(randomBytes(8)), context, signal);
+    answer = { status: 200, type: 'none', more: { KeyId: arn, Plaintext: 'a2V5' } };
+    (await kms.unwrap(wrapped, context, signal)).wipe();
+    expect(asked.map(({ body }) => JSON.parse(body))).toMatchObject([
+      { KeyId: 'alias/vaults' },
+      { KeyId: arn, CiphertextBlob: blob.toString('base64') },
+    ]);
   });
 
   it('no credentials are no refusal', async () => {
