@@ -29,6 +29,13 @@ import type { VaultKeys } from './vault-keys.ts';
 
 type Texts = Readonly<Record<string, string>>;
 type Content = Pick<RecordedSandbox, 'env' | 'metadata'>;
+/** The answer of a call, in the row of `calls` that it is kept in, and the sandbox that it is about, if it is about one. */
+export interface AnswerToKeep {
+  readonly organisationId: OrganisationId;
+  readonly row: string;
+  readonly answer: string;
+  readonly sandboxId: SandboxId | null;
+}
 type NoteOwner = Pick<RecordedSnapshot, 'id' | 'vault'>;
 
 const TABLE = 'sandboxes';
@@ -45,12 +52,12 @@ export function isHidden(content: Texts): boolean {
 }
 
 export class Contents {
-  readonly #ports: Pick<ControlPorts, 'kms' | 'chance'>;
+  readonly #ports: Pick<ControlPorts, 'kms' | 'chance' | 'records'>;
   readonly #keys: VaultKeys;
   readonly #ensureOpen: (vault: VaultName) => Promise<void>;
 
   constructor(
-    ports: Pick<ControlPorts, 'kms' | 'chance'>,
+    ports: Pick<ControlPorts, 'kms' | 'chance' | 'records'>,
     keys: VaultKeys,
     ensureOpen: (vault: VaultName) => Promise<void>,
   ) {
@@ -106,16 +113,30 @@ export class Contents {
   }
 
   /**
-   * The answer of a call, to be kept: under the key of a vault of the caller's that is open. Where none is, nothing of what it says was
-   * read from one.
+   * The answer of a call, to be kept: under the key of the vault that it tells of, where several of the caller's are open. Where that key
+   * is not at hand, as after a restart until the vault is used, what is kept is that the call was carried out, and not what it said.
    */
-  sealAnswer(organisationId: OrganisationId, row: string, answer: string): string {
-    const vault = this.#keys.heldOf(organisationId);
-    const held = vault === null ? null : this.#keys.content(vault);
-    if (vault === null || held === null) return answer;
+  async sealAnswer({ organisationId, row, answer, sandboxId }: AnswerToKeep): Promise<string> {
+    const vault = await this.#vaultOf(organisationId, sandboxId);
+    if (vault === null) return answer;
+    const held = this.#keys.content(vault);
+    if (held === null) {
+      const detail = `This was carried out once. What it answered was not kept, since the key of the vault ${vault} was not at hand then.`;
+      return JSON.stringify({ error: { code: 'vault_closed', detail, facts: {} } });
+    }
     const place = { organisationId, vault, ...ANSWERS, row };
     const sealed = sealContent(held.key, place, answer, this.#ports.chance);
     return `${SEALED}${vault}:${Buffer.from(sealed).toString('base64')}`;
+  }
+
+  /** The one whose key is held, where there is one; the record is asked only where that is in doubt. Null: what is said is of none. */
+  async #vaultOf(organisationId: OrganisationId, sandboxId: SandboxId | null): Promise<VaultName | null> {
+    if (this.#ports.kms === undefined) return null;
+    const [one, ...more] = this.#keys.heldOf(organisationId);
+    const isSure = one !== undefined && more.length === 0;
+    if (isSure || sandboxId === null) return one ?? null;
+    const vault = (await this.#ports.records.findSandbox(sandboxId))?.vault;
+    return vault === undefined || this.#isPlain(vault) ? (one ?? null) : vault;
   }
 
   /** A snapshot as it is kept. What was kept of its note is kept again as it was. */

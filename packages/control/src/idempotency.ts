@@ -19,7 +19,7 @@
  */
 import { createHash } from 'node:crypto';
 import { ROUTES, type Route, type RouteName } from '@space/contract';
-import { AppError, asAppError, type ErrorCode, type OrganisationId } from '@space/core';
+import { AppError, asAppError, type ErrorCode, type OrganisationId, parseId, type SandboxId } from '@space/core';
 import type { Settles } from './audit-records.ts';
 import type { RecordedCall } from './call-records.ts';
 import type { Contents } from './contents.ts';
@@ -150,7 +150,7 @@ export class IdempotentCalls {
     for (;;) {
       const present = await this.#ports.records.calls.claim(call, settlesOf(name));
       const { organisationId } = repeated.caller.principal;
-      if (present === null) return this.#carryOut(name, { ...call, organisationId }, carryOut);
+      if (present === null) return this.#carryOut(name, { ...call, organisationId, input: repeated.input }, carryOut);
       if (present.digest !== call.digest) throw conflict(present);
       if (present.answer !== null) {
         return answerFrom(await this.#contents.openAnswer(rowOf(call), present.answer)) as T;
@@ -162,18 +162,18 @@ export class IdempotentCalls {
 
   async #carryOut<T>(name: RouteName, owned: OwnedCall, carryOut: (seed: string) => Promise<T>): Promise<T> {
     const { records } = this.#ports;
-    const { organisationId, ...call } = owned;
-    const toKeep = (kept: Kept) => this.#contents.sealAnswer(organisationId, rowOf(call), toJson(kept));
+    const { organisationId, input, ...call } = owned;
+    const toKeep = (kept: Kept) => this.#sealed(call, { organisationId, input }, kept);
     try {
       const result = await carryOut(seedOf(call));
-      await this.#quietly(() => records.calls.keepAnswer(call, toKeep({ result }), settlesOf(name)));
+      await this.#quietly(async () => records.calls.keepAnswer(call, await toKeep({ result }), settlesOf(name)));
       return result;
     } catch (thrown) {
       await this.#quietly(async () => {
         const { code, message: detail, facts, kind } = asAppError(thrown);
         if (kind.retry !== 'never') return;
         const began = (await records.operationsOf(call.requestId)).length > 0;
-        if (began) await records.calls.keepAnswer(call, toKeep({ error: { code, detail, facts } }), 'now');
+        if (began) await records.calls.keepAnswer(call, await toKeep({ error: { code, detail, facts } }), 'now');
         else await records.calls.release(call);
       });
       throw thrown;
@@ -195,16 +195,17 @@ export class IdempotentCalls {
     const retraced = await this.#retrace(name, { caller: asFirst, input }, begun);
     if (retraced !== undefined) {
       const { organisationId } = caller.principal;
-      await records.calls.keepAnswer(
-        left,
-        this.#contents.sealAnswer(organisationId, rowOf(left), toJson(retraced)),
-        'now',
-      );
+      await records.calls.keepAnswer(left, await this.#sealed(left, { organisationId, input }, retraced), 'now');
       return retraced.result as T;
     }
     if (!(await records.calls.takeOver(left, call))) return TAKEN;
     const { organisationId } = caller.principal;
-    return this.#carryOut(name, { ...call, at: left.at, organisationId }, carryOut);
+    return this.#carryOut(name, { ...call, at: left.at, organisationId, input }, carryOut);
+  }
+
+  #sealed(call: RecordedCall, { organisationId, input }: AnswerOwner, kept: Kept): Promise<string> {
+    const sandboxId = sandboxOf(input) ?? sandboxOf(kept.result);
+    return this.#contents.sealAnswer({ organisationId, row: rowOf(call), answer: toJson(kept), sandboxId });
   }
 
   /** The call is over, and its caller gets its end; that it is not remembered is logged. */
@@ -228,8 +229,18 @@ function settlesOf(name: RouteName): Settles {
   return route.async ? 'next' : 'now';
 }
 
-/** Whose vaults an answer may be sealed for. */
-type OwnedCall = RecordedCall & { readonly organisationId: OrganisationId };
+/** Whose vaults an answer may be sealed for, and what was asked. */
+interface AnswerOwner {
+  readonly organisationId: OrganisationId;
+  readonly input: unknown;
+}
+type OwnedCall = RecordedCall & AnswerOwner;
+
+/** The sandbox that is named by what was asked, or made by it. */
+function sandboxOf(about: unknown): SandboxId | null {
+  if (typeof about !== 'object' || about === null || !('id' in about) || typeof about.id !== 'string') return null;
+  return parseId('sandbox', about.id) ?? null;
+}
 
 function rowOf({ apiKeyId, idempotencyKey }: RecordedCall): string {
   return `${apiKeyId} ${idempotencyKey}`;

@@ -181,10 +181,9 @@ export class VaultKeys {
     return this.#contents.get(name) ?? null;
   }
 
-  /** A vault of the organisation whose keys are held; null: there is none. */
-  heldOf(organisationId: OrganisationId): VaultName | null {
-    for (const [name, held] of this.#contents) if (held.organisationId === organisationId) return name;
-    return null;
+  /** Vaults of the organisation whose keys are held. */
+  heldOf(organisationId: OrganisationId): readonly VaultName[] {
+    return [...this.#contents].filter(([, held]) => held.organisationId === organisationId).map(([name]) => name);
   }
 
   /** Vaults whose keys are held. */

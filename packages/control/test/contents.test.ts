@@ -139,6 +139,44 @@ it('is ciphertext in the answer that is kept of a call, which is the same when i
   await expect(repeated).rejects.toMatchObject({ code: 'kms_unavailable' });
 });
 
+/** What is kept of the answers of calls, from now on. */
+function answersKept(): string[] {
+  const answers: string[] = [];
+  const keep = world.records.calls.keepAnswer.bind(world.records.calls);
+  world.records.calls.keepAnswer = (call, answer, ...rest) => {
+    answers.push(answer);
+    return keep(call, answer, ...rest);
+  };
+  return answers;
+}
+
+it('is not kept of an answer whose key is not at hand: asked again, the call tells that it was carried out, and is not again', async () => {
+  const { id } = await world.create();
+  world.restart();
+  const answers = answersKept();
+  const caller = { ...world.caller(), idempotencyKey: 'once' };
+  const make = () => world.control.makeDirectory(caller, { id, path: `/${MARKER}`, parents: true });
+  expect(await make()).toMatchObject({ name: MARKER });
+  expect(answers).toHaveLength(1);
+  expect(answers[0]).not.toContain(MARKER);
+  await expect(make()).rejects.toMatchObject({ code: 'vault_closed', message: expect.stringContaining('once') });
+  expect(answers).toHaveLength(1);
+});
+
+it('is kept of an answer under the key of the vault that it is about, where several are open', async () => {
+  const first = await world.create();
+  const wish = { name: 'next', kms: 'local', key: 'a', isDefault: true, onRevoke: 'pause', outageMs: null } as const;
+  await world.control.createVault(world.holder(), wish);
+  const second = await world.create();
+  const answers = answersKept();
+  for (const { id } of [first, second]) {
+    await world.control.makeDirectory({ ...world.caller(), idempotencyKey: id }, { id, path: '/made', parents: true });
+  }
+  const vaults = await Promise.all([first, second].map(async ({ id }) => (await kept(id as SandboxId)).vault));
+  expect(new Set(vaults).size).toBe(2);
+  expect(answers.map((answer) => answer.split(':')[2])).toEqual(vaults);
+});
+
 it('is ciphertext in a note, which is hidden while the vault is closed, and lost by nothing', async () => {
   const id = await made();
   const note = `a note: ${MARKER}`;

@@ -53,7 +53,7 @@ class Idle extends World {
   readonly sandboxes = new LifecycleUseCases(this.#machinery);
   readonly guests = new GuestUseCases(this.#machinery, this.sandboxes, {
     calls: new IdempotentCalls(this.#ports, async () => undefined, {
-      sealAnswer: (_organisation, _row, answer) => answer,
+      sealAnswer: async ({ answer }) => answer,
       openAnswer: async (_row, kept) => kept,
     }),
     checkpoints: new Checkpoints(this.#machinery),
