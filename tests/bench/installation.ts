@@ -7,7 +7,7 @@ import { endDaemon, startDaemon } from '../e2e/daemon.ts';
 import { removeAll, testConfig } from '../e2e/world.ts';
 
 /** For eleven sandboxes of the usual size, and one member of the pool. */
-const USUAL = { memoryMib: 8000, poolMib: 600 };
+const USUAL = { memoryMib: 8000, poolMib: 600, vaults: 'plain' as 'encrypted' | 'plain' };
 const FILL_LIMIT_MS = 120_000;
 const LOOK_EVERY_MS = 50;
 
@@ -20,8 +20,8 @@ interface Start {
 }
 
 export interface Installation extends AsyncDisposable {
-  /** Of the vault's file system. */
-  readonly vaultFolder: string;
+  /** Of the file system of the vault that sandboxes are made in; it is there once one was. */
+  vaultFolder(): Promise<string>;
   capabilities(): ReturnType<typeof getCapabilities>;
   create(options?: CreateOptions): Promise<Sandbox>;
   /** The newest start of the sandbox's microVM. */
@@ -35,8 +35,13 @@ export interface Installation extends AsyncDisposable {
   restart(): Promise<void>;
 }
 
-export async function startInstallation(sizes = USUAL): Promise<Installation> {
-  const config = { ...testConfig(await mkdtemp('/var/tmp/space-bench-')), ...sizes };
+export async function startInstallation(wish: Partial<typeof USUAL> = {}): Promise<Installation> {
+  const { vaults, ...sizes } = { ...USUAL, ...wish };
+  const config = {
+    ...testConfig(await mkdtemp('/var/tmp/space-bench-')),
+    ...sizes,
+    encrypted: vaults === 'encrypted',
+  };
   let daemon = await startDaemon(config);
   const { apiKey, url: baseUrl } = daemon;
   if (apiKey === null) throw new Error('the installation did not show its API key');
@@ -48,7 +53,7 @@ export async function startInstallation(sizes = USUAL): Promise<Installation> {
   };
   const poolHits = () => figure('space_pool_claims_total{outcome="hit"}');
   return {
-    vaultFolder: await vaultFolderIn(config.dataDir),
+    vaultFolder: () => vaultFolderIn(config.dataDir),
     capabilities: () => getCapabilities(connection),
     create: (options) => Sandbox.create({ ...connection, ...options }),
     async lastStart(sandboxId) {

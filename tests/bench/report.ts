@@ -47,9 +47,15 @@ export interface Machine {
   readonly durationS: number;
 }
 
-export interface Report {
+/** On what it was measured. */
+interface Ground {
   readonly machine: Machine;
   readonly accelerator: string;
+  /** What ours and the baseline's files lie in. */
+  readonly vaults: 'encrypted' | 'plain';
+}
+
+export interface Report extends Ground {
   readonly results: readonly Result[];
   readonly ratios: Readonly<Record<keyof typeof RATIOS, number | null>>;
   /** Calls that failed, and so are no samples. */
@@ -75,21 +81,21 @@ export function startOfReport() {
   });
 }
 
-export function reportOf(machine: Machine, accelerator: string, samples: Samples, failures: readonly string[]): Report {
+export function reportOf(ground: Ground, samples: Samples, failures: readonly string[]): Report {
   const others = samples.names().filter((name) => !NAMES.some((known) => known === name));
   const results = [...NAMES, ...others].map((name) => summarise(name, samples.of(name)));
   const median = (name: string) => results.find((result) => result.name === name)?.p50 ?? null;
   const ratios = Object.fromEntries(
     Object.entries(RATIOS).map(([verb, [baseline, ours]]) => [verb, ratio(median(baseline), median(ours))]),
   ) as Report['ratios'];
-  return { machine, accelerator, results, ratios, failures };
+  return { ...ground, results, ratios, failures };
 }
 
 function ratio(baseline: number | null, ours: number | null): number | null {
   return baseline === null || ours === null ? null : Number((baseline / ours).toFixed(2));
 }
 
-export function textOf({ machine, accelerator, results, ratios, failures }: Report): string {
+export function textOf({ machine, accelerator, vaults, results, ratios, failures }: Report): string {
   const cell = (value: number | null) => (value === null ? '–' : value.toFixed(1)).padStart(10);
   const rows = results.map(
     ({ name, unit, n, p50, p95, p99 }) =>
@@ -98,7 +104,7 @@ export function textOf({ machine, accelerator, results, ratios, failures }: Repo
   return [
     `${machine.cores} × ${machine.cpu}, ${machine.memoryMib} MiB, Linux ${machine.kernel}; ${accelerator}, QEMU ${machine.vmm}`,
     `load ${machine.load.before} before, ${machine.load.after} after; commit ${machine.commit}; Node ${machine.node}`,
-    `guest: ${machine.guest}; ${machine.durationS} s in all`,
+    `guest: ${machine.guest}; vaults ${vaults}; ${machine.durationS} s in all`,
     '',
     `${'name'.padEnd(30)}  ${'n'.padStart(6)}${'p50'.padStart(10)}${'p95'.padStart(10)}${'p99'.padStart(10)}`,
     ...rows,
