@@ -79,6 +79,7 @@ describe('a vault that guests fill', () => {
     await expect.poll(left, { timeout: 60_000, interval: 500 }).toEqual([snapshots[0]?.id]);
     await host.giveBack();
     await becomes(theirs, 'running');
+    await becomes(mine, 'running');
     const gone: string[] = [];
     for await (const event of events({ ...other, follow: false })) {
       if (event.kind === 'snapshot.deleted' && event.code === 'insufficient_space') gone.push(event.snapshotId ?? '');

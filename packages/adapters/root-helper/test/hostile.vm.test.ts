@@ -48,7 +48,6 @@ const WORDS: readonly string[] = [
   'openVault .. plain',
   'openVault ../default plain',
   'openVault /var/lib/space plain',
-  'openVault other plain',
   'openVault default default',
   'openVault default keyed',
   'openVault  default',
@@ -60,7 +59,6 @@ const WORDS: readonly string[] = [
   'growVault .. 512',
   'removeVault ..',
   'removeVault default',
-  'closeVault own',
   'startVmm',
   `startVmm ${RUN}`,
   `startVmm ${RUN} ${BUILD}`,
@@ -89,6 +87,14 @@ const WORDS: readonly string[] = [
 ];
 
 describe('what is said', () => {
+  it('of a vault that is not there changes nothing: it is not opened, and is closed', async () => {
+    const before = await world.remains();
+    const answers = async (words: string) => JSON.parse((await say(`7 ${words}\n`))[0] ?? '{}') as unknown;
+    expect(await answers('openVault other plain')).toMatchObject({ id: 7, error: { code: 'not_found' } });
+    expect(await answers('closeVault own')).toEqual({ id: 7, ok: {} });
+    expect(await world.remains()).toEqual(before);
+  });
+
   it.each(WORDS)('"%s" is refused, and nothing is done', async (words) => {
     const before = await world.remains();
     const [answer = '{}'] = await say(`7 ${words}\n`);
