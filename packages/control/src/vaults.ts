@@ -25,7 +25,7 @@ import type { ControlPorts } from './ports.ts';
 import { VaultKeys } from './vault-keys.ts';
 
 /** Longer than the pauses of somebody at work. */
-const CLOSE_AFTER_MS = 10 * 60_000;
+const CLOSE_AFTER_MS = 60 * 60_000;
 /** While its KMS does not answer, one that is open is used without being asked for so long. */
 const ASK_AGAIN_MS = 30_000;
 
