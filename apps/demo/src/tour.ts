@@ -79,9 +79,9 @@ async function diverge(all: readonly Sandbox[], word: string, say: Narrator): Pr
 }
 
 async function pauseAndWake(platform: Platform, sandbox: Sandbox, word: string, say: Narrator): Promise<void> {
-  const { life } = await platform.node.inspect(
-    ...(['default', sandbox.id] as Parameters<typeof platform.node.inspect>),
-  );
+  // In whichever vault it lies.
+  const present = (await platform.node.inspectAll()).find(({ sandboxId }) => sandboxId === sandbox.id);
+  const life = present?.life ?? null;
   if (life === null) throw new Error('the sandbox has no microVM');
   say.claim('one VMM process holds its memory', (await processesNaming(`/${life}/memory`)).length === 1);
   const before = await readCounter(sandbox);
