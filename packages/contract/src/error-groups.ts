@@ -1,20 +1,9 @@
 /** What many routes can answer alike. */
-import type { ErrorCode } from '@space/core';
-
-/** What whatever needs the vault of a sandbox can answer. */
-const VAULT = [
-  'vault_closed',
-  'vault_revoked',
-  'vault_busy',
-  'vault_key_wrong',
-  'vault_damaged',
-  'kms_unavailable',
-  'kms_refused',
-] as const satisfies readonly ErrorCode[];
+import { type ErrorCode, SHUT_CODES } from '@space/core';
 
 /** What starting a microVM from a snapshot can answer. */
 export const START = [
-  ...VAULT,
+  ...SHUT_CODES,
   'limit_reached',
   'restore_failed',
   'snapshot_bad',
@@ -26,7 +15,7 @@ export const START = [
 
 /** What an operation on the lifecycle of one sandbox can answer. */
 export const OPERATION = [
-  ...VAULT,
+  ...SHUT_CODES,
   'not_found',
   'wrong_state',
   'operation_in_progress',

@@ -19,6 +19,7 @@ import {
   type NodePort,
   type NodeVault,
   type OrganisationId,
+  SHUT_CODES,
   type VaultName,
 } from '@space/core';
 import type { ControlPorts } from './ports.ts';
@@ -355,15 +356,7 @@ export function isShut(thrown: unknown): boolean {
   return thrown instanceof AppError && SHUT.has(thrown.code);
 }
 
-const SHUT: ReadonlySet<string> = new Set([
-  'vault_closed',
-  'vault_revoked',
-  'vault_busy',
-  'vault_key_wrong',
-  'vault_damaged',
-  'kms_unavailable',
-  'kms_refused',
-]);
+const SHUT: ReadonlySet<string> = new Set(SHUT_CODES);
 
 /** Whatever went wrong, it is closed, and can be tried again; but what says that the node or the records do not answer says just that. */
 function asShut(name: VaultName, thrown: unknown): AppError {

@@ -494,6 +494,17 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
+/** What says that a vault is not open, and cannot be opened now: nothing was done then. */
+export const SHUT_CODES = [
+  'vault_closed',
+  'vault_revoked',
+  'vault_busy',
+  'vault_key_wrong',
+  'vault_damaged',
+  'kms_unavailable',
+  'kms_refused',
+] as const satisfies readonly ErrorCode[];
+
 export interface AppErrorContext {
   /** What went wrong this time, one sentence with the values that matter. */
   readonly detail: string;

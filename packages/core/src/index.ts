@@ -9,6 +9,7 @@ export { visibleLine, visibleText } from './approvals/visible-text.ts';
 export * from './archiving.ts';
 export * from './authority.ts';
 export * from './cadence.ts';
+export * from './clear-text.ts';
 export * from './egress/addresses.ts';
 export * from './egress/cap.ts';
 export * from './egress/classify/classify.ts';

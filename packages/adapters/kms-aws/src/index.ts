@@ -6,7 +6,7 @@
  */
 import { DecryptCommand, EncryptCommand, KMSClient } from '@aws-sdk/client-kms';
 import { fromIni } from '@aws-sdk/credential-provider-ini';
-import { AppError, KeyBytes, type KeyContext, type Kms } from '@space/core';
+import { AppError, checkedUrl, KeyBytes, type KeyContext, type Kms } from '@space/core';
 import { meaningOf } from './meaning.ts';
 
 export interface AwsKmsOptions {
@@ -27,7 +27,6 @@ const MAX_ATTEMPTS = 2;
 const ALIAS = /(^|:)alias\//;
 const MADE_BY = 'space-aws:1:';
 const KEPT_MS = 1_000;
-const LOOPBACK: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 const KEY =
   /^(arn:aws[a-z-]*:kms:[a-z0-9-]{1,40}:\d{12}:(key|alias)\/[\w/-]{1,256}|alias\/[\w/-]{1,250}|[A-Za-z0-9-]{8,64})$/;
 
@@ -51,7 +50,7 @@ function keyOf(client: KMSClient, key: string): Kms {
     });
     const { Plaintext: plain } = await client.send(command, { abortSignal: signal }).catch(meaningOf);
     if (plain === undefined) throw new AppError('kms_unavailable', 'AWS KMS answered without a key.');
-    return ownKey(plain);
+    return KeyBytes.movedFrom(plain);
   };
   return {
     unwrap,
@@ -97,28 +96,13 @@ function clientOptions({ region, endpoint, credentialsFile, profile = 'default',
       requestTimeout: answerWithinMs ?? ANSWER_WITHIN_MS,
       throwOnRequestTimeout: true,
     },
-    ...(endpoint === undefined ? {} : { endpoint: checkedEndpoint(endpoint) }),
+    ...(endpoint === undefined ? {} : { endpoint: checkedUrl(endpoint).href }),
     ...(credentialsFile === undefined ? {} : { credentials: () => readCredentials(credentialsFile, profile) }),
   };
-}
-
-function checkedEndpoint(text: string): string {
-  const url = new URL(text);
-  const isPrivate = url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.includes(url.hostname));
-  if (!isPrivate) throw new Error(`"${url.origin}" is asked in clear text, which is done on this machine only`);
-  return url.href;
 }
 
 /** With an end that has nearly come, so that the client has them read each time, and one that is changed counts. */
 async function readCredentials(filepath: string, profile: string) {
   const read = await fromIni({ filepath, profile, ignoreCache: true })();
   return { ...read, expiration: new Date(Date.now() + KEPT_MS) };
-}
-
-/** In memory of its own; where the client left it is overwritten. */
-function ownKey(bytes: Uint8Array): KeyBytes {
-  const own = Buffer.allocUnsafeSlow(bytes.length);
-  own.set(bytes);
-  bytes.fill(0);
-  return new KeyBytes(own);
 }

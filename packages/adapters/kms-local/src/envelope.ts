@@ -33,19 +33,11 @@ export function unwrapWith(key: Uint8Array, bytes: Uint8Array, place: Place): Ke
     body.fill(0);
     throw notOurs();
   }
-  return ownKey(body);
+  return KeyBytes.movedFrom(body);
 }
 
 export function notOurs(): AppError {
   return new AppError('vault_key_wrong', 'The wrapped key is damaged, or of another key, organisation or vault.');
-}
-
-/** In memory of its own; where it was is overwritten. */
-function ownKey(bytes: Uint8Array): KeyBytes {
-  const own = Buffer.allocUnsafeSlow(bytes.length);
-  own.set(bytes);
-  bytes.fill(0);
-  return new KeyBytes(own);
 }
 
 function boundTo({ by, context }: Place): Buffer {

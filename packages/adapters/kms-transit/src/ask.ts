@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { type IncomingMessage, request as requestPlain } from 'node:http';
 import { request as requestTls } from 'node:https';
 import { getCACertificates } from 'node:tls';
-import { AppError } from '@space/core';
+import { AppError, checkedUrl } from '@space/core';
 import { meaningOf, unavailable } from './meaning.ts';
 
 export interface Asking {
@@ -23,7 +23,6 @@ export interface TransitQuestion {
 }
 
 const MAX_ANSWER_BYTES = 64 * 1024;
-const LOOPBACK: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 
 /** The plaintext or ciphertext, in the form that the engine gives it. */
 export async function askTransit(asking: Asking, question: TransitQuestion): Promise<string> {
@@ -116,12 +115,6 @@ function parsed(text: string): unknown {
   } catch {
     return null;
   }
-}
-
-export function checkedUrl(text: string): URL {
-  const url = new URL(text);
-  if (url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.includes(url.hostname))) return url;
-  throw new Error(`"${url.origin}" is asked in clear text, which is done on this machine only`);
 }
 
 async function readToken(path: string): Promise<string> {

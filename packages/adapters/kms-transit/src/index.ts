@@ -7,8 +7,8 @@
  * name of a key that is gone would make a new one. It may look itself up too, as the policy `default` allows: else a refusal cannot be told
  * from a token that has expired, and counts as no answer.
  */
-import { AppError, boundBytes, KeyBytes, type KeyContext, type Kms } from '@space/core';
-import { type Asking, askTransit, checkedUrl } from './ask.ts';
+import { AppError, boundBytes, checkedUrl, KeyBytes, type KeyContext, type Kms } from '@space/core';
+import { type Asking, askTransit } from './ask.ts';
 
 export interface TransitOptions {
   readonly url: string;
@@ -43,7 +43,7 @@ function keyOf(asking: Asking, key: string): Kms {
     if (!CIPHERTEXT.test(ciphertext))
       throw new AppError('vault_key_wrong', 'That is no ciphertext of a transit engine.');
     const plain = await askTransit(asking, { verb: 'decrypt', key, body: { ciphertext, ...bound(context) }, signal });
-    return ownKey(plain);
+    return KeyBytes.movedFrom(Buffer.from(plain, 'base64'));
   };
   return {
     unwrap,
@@ -61,12 +61,4 @@ function keyOf(asking: Asking, key: string): Kms {
 function bound({ organisationId, vault }: KeyContext) {
   const text = boundBytes('space', organisationId, vault).toString('base64');
   return { context: text, associated_data: text };
-}
-
-function ownKey(base64: string): KeyBytes {
-  const decoded = Buffer.from(base64, 'base64');
-  const own = Buffer.allocUnsafeSlow(decoded.length);
-  own.set(decoded);
-  decoded.fill(0);
-  return new KeyBytes(own);
 }

@@ -7,14 +7,6 @@ import { AppError } from '@space/core';
 import type { Way } from './way.ts';
 
 const MAX_ANSWER_BYTES = 1024 * 1024;
-const LOOPBACK: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
-
-/** Throws when it would be asked in clear text over a network. */
-export function checkedUrl(text: string): URL {
-  const url = new URL(text);
-  if (url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.includes(url.hostname))) return url;
-  throw new Error(`"${url.origin}" is asked in clear text, which is done on this machine only`);
-}
 
 export interface Question {
   readonly url: URL;

@@ -4,8 +4,8 @@
  */
 import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { fromIni } from '@aws-sdk/credential-provider-ini';
-import { type SecretStore, SecretValue } from '@space/core';
-import { checkedUrl, textAt, unavailable } from './ask.ts';
+import { checkedUrl, type SecretStore, SecretValue } from '@space/core';
+import { textAt, unavailable } from './ask.ts';
 import type { Way } from './way.ts';
 
 export interface AwsOptions {

@@ -1,6 +1,6 @@
 /** Any server that gives a value for a path: all of its answer, or, with a field, what JSON has there (names with dots between). */
-import { type SecretStore, SecretValue } from '@space/core';
-import { ask, askJson, checkedUrl, credentialFrom, textAt, unavailable } from './ask.ts';
+import { checkedUrl, type SecretStore, SecretValue } from '@space/core';
+import { ask, askJson, credentialFrom, textAt, unavailable } from './ask.ts';
 import type { Way } from './way.ts';
 
 export interface HttpOptions {

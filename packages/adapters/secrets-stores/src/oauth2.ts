@@ -2,8 +2,8 @@
  * An authorisation server (RFC 6749): access tokens for a refresh token or for client credentials, kept for as long as they are
  * good. A server that changes the refresh token is believed: the new one takes the place of the old.
  */
-import { type SecretStore, SecretValue } from '@space/core';
-import { askJson, checkedUrl, textAt, unavailable } from './ask.ts';
+import { checkedUrl, type SecretStore, SecretValue } from '@space/core';
+import { askJson, textAt, unavailable } from './ask.ts';
 import type { Way } from './way.ts';
 
 export interface OAuth2Options {

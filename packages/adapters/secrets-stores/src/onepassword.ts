@@ -1,6 +1,6 @@
 /** 1Password Connect. The path is `vault/item`, by their ids; the field is the label or the id of one of the item's. */
-import { type SecretStore, SecretValue } from '@space/core';
-import { askJson, checkedUrl, credentialFrom, unavailable } from './ask.ts';
+import { checkedUrl, type SecretStore, SecretValue } from '@space/core';
+import { askJson, credentialFrom, unavailable } from './ask.ts';
 import type { Way } from './way.ts';
 
 export interface OnePasswordOptions {

@@ -2,8 +2,8 @@
  * HashiCorp Vault and OpenBao. The path is what stands behind `/v1/`: `kv/data/team/token` of KV version 2, or a path that makes
  * credentials, as `database/creds/reader`; the field is one of the data. What is leased is kept for as long as its lease at most.
  */
-import { type SecretStore, SecretValue } from '@space/core';
-import { ask, askJson, checkedUrl, credentialFrom, textAt, unavailable } from './ask.ts';
+import { checkedUrl, type SecretStore, SecretValue } from '@space/core';
+import { ask, askJson, credentialFrom, textAt, unavailable } from './ask.ts';
 import type { Way } from './way.ts';
 
 export interface VaultOptions {

@@ -16,6 +16,14 @@ export class KeyBytes {
     this.#bytes = bytes;
   }
 
+  /** In memory of its own, and not in a pool that others have parts of; where the bytes were is overwritten. */
+  static movedFrom(bytes: Uint8Array): KeyBytes {
+    const own = Buffer.allocUnsafeSlow(bytes.length);
+    own.set(bytes);
+    bytes.fill(0);
+    return new KeyBytes(own);
+  }
+
   /** A key of its own with the same bytes, so that each holder can wipe what it holds. */
   copy(): KeyBytes {
     return new KeyBytes(Uint8Array.from(this.reveal()));

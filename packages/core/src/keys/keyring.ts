@@ -66,16 +66,9 @@ export function unpackKeyring(packed: KeyBytes, context: KeyContext): Keyring {
     throw new AppError('vault_key_wrong', 'The keyring is of another vault, or of another organisation.');
   }
   return {
-    volumeKey: new KeyBytes(ownCopy(bytes.subarray(VOLUME_KEY_AT, CONTENT_KEY_AT))),
-    contentKey: new KeyBytes(ownCopy(bytes.subarray(CONTENT_KEY_AT))),
+    volumeKey: KeyBytes.movedFrom(bytes.subarray(VOLUME_KEY_AT, CONTENT_KEY_AT)),
+    contentKey: KeyBytes.movedFrom(bytes.subarray(CONTENT_KEY_AT)),
   };
-}
-
-/** In memory of its own, and not in a pool that others have parts of. */
-function ownCopy(bytes: Uint8Array): Uint8Array {
-  const copy = Buffer.allocUnsafeSlow(bytes.length);
-  copy.set(bytes);
-  return copy;
 }
 
 function contextDigest({ organisationId, vault }: KeyContext): Buffer {
