@@ -131,11 +131,7 @@ export class MemoryUseCases extends NoTenants implements UseCases {
       yield exited(0);
     },
     endless: (context) => this.#endless(context.caller),
-    much: async function* ({ argument }) {
-      const chunk = new Uint8Array(1024 * 1024).fill(97);
-      for (let index = 0; index < Number(argument); index += 1) yield out(chunk);
-      yield exited(0);
-    },
+    much: ({ argument }) => this.#much(Number(argument)),
     quiet: (context) => this.#quiet(context.caller, Number(context.argument)),
   };
 
@@ -428,6 +424,15 @@ export class MemoryUseCases extends NoTenants implements UseCases {
   async *#cat(): AsyncGenerator<ProcessEvent> {
     await this.inputEnded.promise;
     yield out(Buffer.concat(this.inputs));
+    yield exited(0);
+  }
+
+  async *#much(count: number): AsyncGenerator<ProcessEvent> {
+    const chunk = new Uint8Array(1024 * 1024).fill(97);
+    for (let index = 0; index < count; index += 1) {
+      this.seen.produced += chunk.length;
+      yield out(chunk);
+    }
     yield exited(0);
   }
 
