@@ -6,7 +6,7 @@ import { closeSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, type ErrorCode } from '@space/core';
-import { connectForFiles, type RootHelper, socketPair, type VmmKind } from '@space/root-helper';
+import { connectForFiles, type FileSocket, type RootHelper, socketPair, type VmmKind } from '@space/root-helper';
 import { ByteRing, harmlessTail } from './byte-ring.ts';
 import { isAlive, type ProcessIdentity } from './process-identity.ts';
 import { Qmp } from './qmp.ts';
@@ -15,6 +15,7 @@ import { RunFolder } from './run-folder.ts';
 const STARTUP_LIMIT_MS = 15_000;
 const STDERR_BYTES = 8 * 1024;
 const LAST_WORDS_LIMIT_MS = 2_000;
+const QUEUE_FULL_RETRY_MS = 20;
 /** Failures that have nothing to do with the VMM. */
 const AS_IT_IS: ReadonlySet<ErrorCode> = new Set(['unavailable', 'insufficient_space', 'insufficient_memory']);
 const ENDED = /\n?\[ended\] (signal|status) (\d+)\n$/;
@@ -59,7 +60,23 @@ export async function endAndClear(helper: RootHelper, run: string): Promise<void
 
 /** Through a connection that can carry files. The VMM may still be starting: its sockets exist before it does. */
 export async function connectQmp(folder: RunFolder, timeoutMs: number): Promise<Qmp> {
-  return await Qmp.open(connectForFiles(folder.socket('qmp')), timeoutMs);
+  const until = performance.now() + timeoutMs;
+  for (;;) {
+    const connection = connectionTo(folder.socket('qmp'));
+    if (connection !== null) return await Qmp.open(connection, timeoutMs);
+    if (performance.now() > until) throw new Error('QEMU takes no connection: others wait for it');
+    await sleep(QUEUE_FULL_RETRY_MS);
+  }
+}
+
+/** Null while the queue of the socket is full, as it is of a VMM that stood still: of one connection, which may be one that was given up. */
+function connectionTo(socketPath: string): FileSocket | null {
+  try {
+    return connectForFiles(socketPath);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'EAGAIN') return null;
+    throw cause;
+  }
 }
 
 /** A VMM that this process has asked for. */
