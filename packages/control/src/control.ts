@@ -228,7 +228,8 @@ export function createControl(given: ControlPorts, gateway: GatewayPort): Contro
       const all = await ports.records.allSandboxes();
       idlePauses.round(all, await sampler.sample(all));
     },
-    lookAfterKeys: () => eachInTurn([() => lease.round(), () => vaultUses.goOnRemoving()]),
+    lookAfterKeys: () =>
+      eachInTurn([() => lease.round(), () => vaultUses.goOnRemoving(), () => vaultKeys.tellHeaders()]),
     watchGateway: () => network.round(),
     followAsks: () => approvals.follow(),
     link: () => chain.round(),

@@ -104,6 +104,7 @@ export class VaultKeys {
         ...vault,
         keyring: wrapped,
         state: 'making',
+        headerIsBehind: false,
         revocation: null,
         createdAt: this.#now(),
       });
@@ -157,16 +158,72 @@ export class VaultKeys {
     await kms.check(keyring.wrapped, context, signal);
   }
 
-  /** The same keyring under another key. Nothing that is encrypted is written again. Throws where it changed meanwhile. */
+  /**
+   * The same keyring under another key. Nothing that is encrypted is written again. Throws where it changed meanwhile. The header of its
+   * container is told of it now or later.
+   */
   async rewrap(recorded: RecordedVault, reference: KmsReference, by: Asker): Promise<RecordedVault> {
     const keyring = await this.unwrap(recorded, { cause: 'rotate', by });
     try {
       const wrapped = await wrapKeyring(keyring, reference, this.#how(reference, recorded));
-      const changed = await this.#ports.records.vaults.change(recorded, { keyring: wrapped }, this.#now());
+      const changes = { keyring: wrapped, headerIsBehind: true };
+      const changed = await this.#ports.records.vaults.change(recorded, changes, this.#now());
       if (changed === null) throw changedMeanwhile(recorded);
-      return changed;
+      return await this.tellHeader(changed, keyring.volumeKey);
     } finally {
       wipeKeyring(keyring);
+    }
+  }
+
+  /**
+   * Has the header of its container keep the keyring as it is wrapped now, so that the key it was wrapped by before is needed no more.
+   * Where that fails, as while its node is away, it is behind still; the next opening does it, and rounds do.
+   */
+  async tellHeader(recorded: RecordedVault, volumeKey: KeyBytes): Promise<RecordedVault> {
+    const { name: vault, keyring } = recorded;
+    if (keyring === null) return recorded;
+    const token = keyringToken(keyring, contextOf(recorded));
+    try {
+      using copy = volumeKey.copy();
+      await this.#ports.node.keepVaultToken({ vault, key: copy.reveal(), token });
+    } catch (err) {
+      // One that nobody has used yet has no header, and gets one with this keyring.
+      if (recorded.state !== 'making') {
+        this.#ports.logger.warn({ vault, err }, 'the header of a vault keeps its earlier keyring still');
+      }
+      return recorded;
+    }
+    return this.#headerTold(recorded, token);
+  }
+
+  /** Somebody may have rotated the key since the record was read, and told the header before we did: then it is behind again. */
+  async #headerTold(told: RecordedVault, token: string): Promise<RecordedVault> {
+    let seen: RecordedVault | null = told;
+    for (let attempt = 0; attempt < ATTEMPTS && seen?.keyring; attempt++) {
+      const headerIsBehind = keyringToken(seen.keyring, contextOf(seen)) !== token;
+      const changed = await this.#ports.records.vaults.change(seen, { headerIsBehind }, this.#now());
+      if (changed !== null) return changed;
+      seen = await this.#ports.records.vaults.find(told.name);
+    }
+    return seen ?? told;
+  }
+
+  /** For rounds: those whose headers could not be told at once. */
+  async tellHeaders(): Promise<void> {
+    const behind = (await this.#ports.records.vaults.all()).filter(
+      ({ headerIsBehind, state, revocation }) => headerIsBehind && state === 'ready' && revocation === null,
+    );
+    if (behind.length === 0) return;
+    const onNode = new Set((await this.#ports.node.vaults()).map(({ vault }) => vault));
+    for (const recorded of behind) {
+      if (!onNode.has(recorded.name)) continue;
+      const keyring = await this.unwrap(recorded, { cause: 'rotate', by: null }).catch(() => null);
+      if (keyring === null) continue;
+      try {
+        await this.tellHeader(recorded, keyring.volumeKey);
+      } finally {
+        wipeKeyring(keyring);
+      }
     }
   }
 

@@ -22,6 +22,8 @@ export interface RecordedVault {
   readonly sizeBytes: number;
   /** Null: it is plain, or being removed, or removed. */
   readonly keyring: WrappedKeyring | null;
+  /** Whether the header of its container is still to be told of the keyring as it is wrapped now. */
+  readonly headerIsBehind: boolean;
   readonly revocation: VaultRevocation | null;
   /** What becomes of the sandboxes that run in it when it is revoked. */
   readonly onRevoke: OnRevoke;
@@ -45,7 +47,10 @@ export interface VaultRevocation {
 }
 
 export type VaultChanges = Partial<
-  Pick<RecordedVault, 'isDefault' | 'state' | 'sizeBytes' | 'keyring' | 'revocation' | 'onRevoke' | 'outageMs'>
+  Pick<
+    RecordedVault,
+    'isDefault' | 'state' | 'sizeBytes' | 'keyring' | 'headerIsBehind' | 'revocation' | 'onRevoke' | 'outageMs'
+  >
 >;
 
 export interface VaultRecords {

@@ -214,7 +214,8 @@ function removalGoesOn(name: VaultName, cause: unknown): AppError {
 }
 
 function viewVault(vault: RecordedVault, onNode: readonly NodeVault[] | null): Vault {
-  const { name, isDefault, state, keyring, revocation, onRevoke, outageMs, createdAt, updatedAt } = vault;
+  const { name, isDefault, state, keyring, headerIsBehind, revocation, onRevoke, outageMs, createdAt, updatedAt } =
+    vault;
   const there = onNode?.find((one) => one.vault === name);
   return {
     name,
@@ -224,6 +225,7 @@ function viewVault(vault: RecordedVault, onNode: readonly NodeVault[] | null): V
     encrypted: keyring !== null || state === 'removing' || state === 'removed',
     kms: keyring?.reference.kms ?? null,
     key: keyring?.reference.key ?? null,
+    headerIsBehind,
     revocation:
       revocation === null
         ? null

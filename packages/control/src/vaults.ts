@@ -242,6 +242,7 @@ export class Vaults {
     });
     try {
       await opening.confirm();
+      if (recorded?.headerIsBehind === true && key !== null) await this.#keys.tellHeader(recorded, key);
     } catch (thrown) {
       // It was revoked meanwhile. Where something ran in it before, that is ended as its policy says.
       if (isCode(thrown, 'vault_revoked') && !wasOpen) await node.closeVault({ vault: name, endLives: true });

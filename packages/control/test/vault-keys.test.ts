@@ -6,19 +6,23 @@ import {
   type KmsReference,
   type OrganisationId,
   PLATFORM_KEY,
+  parseKeyringToken,
   type VaultName,
 } from '@space/core';
 import { FakeKms, FakeNode, fakeKmsDirectory, realClock } from '@space/testkit';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { ControlPorts, Logger } from '../src/ports.ts';
 import { INSTALLATION_KEY, type NewVault, VaultKeys, vaultNameOf } from '../src/vault-keys.ts';
+import { Vaults } from '../src/vaults.ts';
 import { MemoryRecords } from './memory-records.ts';
 
 const chance = { bytes: (count: number) => randomBytes(count) };
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+const FIRST_KEY = INSTALLATION_KEY;
 const SECOND_KEY: KmsReference = { kms: 'local', key: 'second' };
 const at = (seconds: number) => new Date(1_700_000_000_000 + seconds * 1_000);
 
+let node: FakeNode;
 let kms: FakeKms;
 let records: MemoryRecords;
 let ports: ControlPorts;
@@ -26,7 +30,8 @@ let keys: VaultKeys;
 beforeEach(() => {
   kms = new FakeKms();
   records = new MemoryRecords();
-  const rest = { node: new FakeNode(), clock: realClock(), chance, logger: silent };
+  node = new FakeNode();
+  const rest = { node, clock: realClock(), chance, logger: silent };
   ports = { ...rest, records, kms: fakeKmsDirectory(kms) };
   keys = new VaultKeys(ports);
 });
@@ -47,6 +52,14 @@ async function recorded(name: string) {
   if (found === null) throw new Error(`there is no vault ${name}`);
   return found;
 }
+
+/** Made, and open on the node. */
+async function opened(name: string): Promise<void> {
+  await keys.make(wish(name));
+  await new Vaults(ports, keys).ensureOpen(name as VaultName);
+}
+
+const headerOf = (name: string) => parseKeyringToken(node.fakeVaults.tokenOf(name as VaultName) ?? '');
 
 async function unwraps() {
   const { items } = await records.audit.list({ organisationId: DEFAULT_ORGANISATION, limit: 100 });
@@ -235,6 +248,47 @@ describe('another key', () => {
     await records.vaults.change(seen, { revocation: revocation() }, at(1));
     await expect(keys.rewrap(seen, SECOND_KEY, by)).rejects.toEqual(code('operation_in_progress'));
     expect((await recorded('a')).keyring).toEqual(seen.keyring);
+  });
+
+  it('is told to the header of the container, whose first key opens nothing then', async () => {
+    await opened('a');
+    const rotated = await keys.rewrap(await recorded('a'), SECOND_KEY, by);
+    expect(rotated.headerIsBehind).toBe(false);
+    expect(headerOf('a')).toEqual(rotated.keyring);
+  });
+
+  it('whose header cannot be told is in force; rounds tell it, and so does the next opening', async () => {
+    await opened('a');
+    for (const step of ['keepVaultToken', 'keepVaultToken done']) {
+      node.faults.failNext(step, new Error('the node is away'));
+      const rotated = await keys.rewrap(await recorded('a'), step === 'keepVaultToken' ? SECOND_KEY : FIRST_KEY, by);
+      expect(rotated.headerIsBehind).toBe(true);
+      node.faults.failNext('vaults', new Error('the node is away'));
+      await expect(keys.tellHeaders()).rejects.toThrow('away');
+      expect(await recorded('a')).toEqual(rotated);
+      await keys.tellHeaders();
+      expect(await recorded('a')).toMatchObject({ headerIsBehind: false });
+      expect(headerOf('a')).toEqual(rotated.keyring);
+    }
+    node.faults.failNext('keepVaultToken', new Error('the node is away'));
+    await keys.rewrap(await recorded('a'), SECOND_KEY, by);
+    await node.closeVault({ vault: 'a' as VaultName, endLives: false });
+    await new Vaults(ports, keys).ensureOpen('a' as VaultName);
+    expect(headerOf('a')).toEqual((await recorded('a')).keyring);
+    expect(await recorded('a')).toMatchObject({ headerIsBehind: false });
+  });
+
+  it('that comes while the header is told of the one before leaves it behind, and not with that', async () => {
+    await opened('a');
+    const held = node.faults.holdNext('keepVaultToken');
+    const first = keys.rewrap(await recorded('a'), SECOND_KEY, by);
+    await held.reached;
+    const second = await keys.rewrap(await recorded('a'), FIRST_KEY, by);
+    expect(second.headerIsBehind).toBe(false);
+    held.letGo();
+    expect((await first).headerIsBehind).toBe(true);
+    await keys.tellHeaders();
+    expect(headerOf('a')).toEqual(second.keyring);
   });
 
   it('does not unwrap an older keyring that somebody has put back', async () => {

@@ -25,6 +25,7 @@ function newVault(name: string, changes: Partial<NewVault> = {}): NewVault {
     state: 'making',
     sizeBytes: 8 * 1024 ** 3,
     keyring: { reference: { kms: 'local', key: 'installation' }, wrapped: Uint8Array.from([0, 1, 254, 255]) },
+    headerIsBehind: false,
     revocation: null,
     onRevoke: 'pause',
     outageMs: null,

@@ -14,6 +14,7 @@ export const NODE_CALLS = {
   createVault: 'call',
   openVault: 'call',
   closeVault: 'read',
+  keepVaultToken: 'call',
   growVault: 'read',
   removeVault: 'read',
   templates: 'read',
@@ -96,6 +97,7 @@ const ORDERS: readonly string[] = [
   'createVault',
   'openVault',
   'closeVault',
+  'keepVaultToken',
 ] satisfies readonly NodeCall[];
 /** Those whose first argument is no sandbox. */
 const OF_A_VAULT: readonly string[] = [

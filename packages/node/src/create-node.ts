@@ -258,12 +258,16 @@ function vaultCalls(vaults: Vaults): Pick<NodePort, VaultCall> {
     createVault: ({ vault, key, ...wish }) => withKey(key, (held) => vaults.create(vault, { ...wish, key: held })),
     openVault: ({ vault, key }) => withKey(key, (held) => vaults.open(vault, held)),
     closeVault: ({ vault, endLives }) => vaults.close(vault, endLives),
+    async keepVaultToken({ vault, key, token }) {
+      using held = new KeyBytes(key);
+      await vaults.keepToken(vault, held, token);
+    },
     growVault: (vault, sizeBytes) => vaults.grow(vault, sizeBytes),
     removeVault: (vault) => vaults.remove(vault),
   };
 }
 
-type VaultCall = 'vaults' | 'createVault' | 'openVault' | 'closeVault' | 'growVault' | 'removeVault';
+type VaultCall = 'vaults' | 'createVault' | 'openVault' | 'closeVault' | 'keepVaultToken' | 'growVault' | 'removeVault';
 
 async function withKey<T>(bytes: Uint8Array | null, work: (key: KeyBytes | null) => Promise<T>): Promise<T> {
   if (bytes === null) return work(null);

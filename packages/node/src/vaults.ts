@@ -130,6 +130,10 @@ export class Vaults {
     this.#known.add(name);
   }
 
+  async keepToken(name: VaultName, key: KeyBytes, token: string): Promise<void> {
+    await this.#inTurn(name, () => this.#containers.keepToken(name, key, token));
+  }
+
   async grow(name: VaultName, sizeBytes: number): Promise<void> {
     await this.#inTurn(name, () => this.#containers.grow(name, sizeBytes));
   }

@@ -44,11 +44,24 @@ describe.each(WORLD_KINDS)('vaults of a node whose runtime keeps memory $memory,
 
   it('wipe the key that was given, also when it is the wrong one', async () => {
     await using world = await makeWorld({ ...kind, reached: 'itself' });
-    const [first, right, wrong] = [key(), key(), key(8)];
+    const [first, right, wrong, last] = [key(), key(), key(8), key()];
     await world.node.createVault({ vault: OWN, sizeBytes: SIZE_BYTES, key: first, token: 'wrapped' });
     await expect(world.node.openVault({ vault: OWN, key: wrong })).rejects.toMatchObject({ code: 'vault_key_wrong' });
     await world.node.openVault({ vault: OWN, key: right });
-    for (const bytes of [first, right, wrong]) expect(bytes.every((byte) => byte === 0)).toBe(true);
+    await world.node.keepVaultToken({ vault: OWN, key: last, token: 'wrapped' });
+    for (const bytes of [first, right, wrong, last]) expect(bytes.every((byte) => byte === 0)).toBe(true);
+  });
+
+  it('keep another token in their headers, open or closed, for who has the key', async () => {
+    await using world = await makeWorld(kind);
+    await make(world);
+    const keep = (bytes: Uint8Array, token: string) => world.node.keepVaultToken({ vault: OWN, key: bytes, token });
+    await keep(key(), 'second');
+    expect(world.containers.headerOf(OWN).token).toBe('second');
+    await expect(keep(key(8), 'third')).rejects.toMatchObject({ code: 'vault_key_wrong' });
+    await world.node.openVault({ vault: OWN, key: key() });
+    await keep(key(), 'fourth');
+    expect(world.containers.headerOf(OWN).token).toBe('fourth');
   });
 
   it('that is not there is not found, and one that is open is not removed', async () => {

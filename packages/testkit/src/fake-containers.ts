@@ -22,7 +22,7 @@ interface Container {
   sizeBytes: number;
   /** Of its key; null: it has none. */
   readonly keyDigest: string | null;
-  readonly token: string | null;
+  token: string | null;
   isMounted: boolean;
   /** Held by a process that lives. */
   isHeld: boolean;
@@ -93,6 +93,13 @@ export class FakeContainers implements VaultContainers {
     };
     this.opened.set(vault, opened);
     return opened;
+  }
+
+  async keepToken(vault: VaultName, key: KeyBytes, token: string): Promise<void> {
+    await this.faults.at('containers.keepToken');
+    const container = this.#get(vault);
+    requireKey(vault, container, key);
+    container.token = token;
   }
 
   async grow(vault: VaultName, sizeBytes: number): Promise<void> {

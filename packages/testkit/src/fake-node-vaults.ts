@@ -4,6 +4,7 @@ import {
   AppError,
   type CreateVaultOrder,
   DEFAULT_VAULT,
+  type KeepVaultTokenOrder,
   type NodeVault,
   type OpenVaultOrder,
   type VaultName,
@@ -12,7 +13,7 @@ import {
 interface FakeNodeVault {
   sizeBytes: number;
   readonly keyDigest: string | null;
-  readonly token: string | null;
+  token: string | null;
   isOpen: boolean;
 }
 
@@ -38,6 +39,18 @@ export class FakeNodeVaults {
     if (!there.isOpen && there.keyDigest !== keyDigest)
       throw new AppError('vault_key_wrong', `${vault} has another key.`);
     there.isOpen = true;
+  }
+
+  keepToken({ vault, key, token }: KeepVaultTokenOrder): void {
+    const keyDigest = this.#take(key);
+    const there = this.#get(vault);
+    if (there.keyDigest !== keyDigest) throw new AppError('vault_key_wrong', `${vault} has another key.`);
+    there.token = token;
+  }
+
+  /** What the header of its container keeps. */
+  tokenOf(vault: VaultName): string | null {
+    return this.#get(vault).token;
   }
 
   close(vault: VaultName): void {

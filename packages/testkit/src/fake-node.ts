@@ -40,6 +40,7 @@ import {
   type HandOverOrder,
   type ImportOrder,
   type InspectedSandbox,
+  type KeepVaultTokenOrder,
   type LifeEnd,
   type LifeId,
   type LifeUsage,
@@ -275,6 +276,12 @@ export class FakeNode implements NodePort {
     }
     this.fakeVaults.close(vault);
     await this.faults.at('closeVault done');
+  }
+
+  async keepVaultToken(order: KeepVaultTokenOrder): Promise<void> {
+    await this.faults.at('keepVaultToken');
+    this.fakeVaults.keepToken(order);
+    await this.faults.at('keepVaultToken done');
   }
 
   async growVault(vault: VaultName, sizeBytes: number): Promise<void> {

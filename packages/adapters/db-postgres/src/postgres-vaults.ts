@@ -90,7 +90,8 @@ async function dropDefault(tx: Transaction<Tables>, organisationId: Organisation
     .execute();
 }
 
-function columnsOf({ isDefault, state, sizeBytes, keyring, revocation, onRevoke, outageMs }: Required<VaultChanges>) {
+function columnsOf(vault: Required<VaultChanges>) {
+  const { isDefault, state, sizeBytes, keyring, headerIsBehind, revocation, onRevoke, outageMs } = vault;
   return {
     is_default: isDefault,
     state,
@@ -98,6 +99,7 @@ function columnsOf({ isDefault, state, sizeBytes, keyring, revocation, onRevoke,
     kms: keyring?.reference.kms ?? null,
     kms_key: keyring?.reference.key ?? null,
     wrapped: keyring === null ? null : Buffer.from(keyring.wrapped),
+    header_is_behind: headerIsBehind,
     revocation: revocation === null ? null : JSON.stringify(revocation),
     on_revoke: onRevoke,
     outage_ms: outageMs,
@@ -114,6 +116,7 @@ function vaultOf(row: Selectable<Tables['vaults']>): RecordedVault {
     state: row.state,
     sizeBytes: Number(row.size_bytes),
     keyring: isWrapped ? { reference: { kms, key }, wrapped: Uint8Array.from(wrapped) } : null,
+    headerIsBehind: row.header_is_behind,
     revocation:
       revocation === null ? null : { ...revocation, by: revocation.by as ApiKeyId | null, at: new Date(revocation.at) },
     onRevoke: row.on_revoke,

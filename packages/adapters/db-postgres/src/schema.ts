@@ -362,6 +362,7 @@ interface VaultTable {
   kms: string | null;
   kms_key: string | null;
   wrapped: Buffer | null;
+  header_is_behind: Generated<boolean>;
   revocation: ColumnType<StoredRevocation | null, string | null, string | null>;
   on_revoke: 'pause' | 'kill';
   outage_ms: ColumnType<string | null, number | null, number | null>;
@@ -1049,6 +1050,13 @@ export const MIGRATIONS: Record<string, Migration> = {
         alter table vaults
           drop constraint vaults_state_check,
           add constraint vaults_state_check check (state in ('making', 'ready', 'removing', 'removed'))`.execute(db);
+    },
+  },
+  '0040_vault_headers': {
+    async up(db) {
+      // Whether a key was rotated before is not known; to tell a header of the keyring that it has does no harm.
+      await sql`alter table vaults add column header_is_behind boolean not null default false`.execute(db);
+      await sql`update vaults set header_is_behind = true where wrapped is not null and state = 'ready'`.execute(db);
     },
   },
 };

@@ -79,6 +79,8 @@ export interface RootHelper {
    * own. No byte changes. Returns how many they were.
    */
   partLife(vault: string, pages: PagesOfLife): Promise<number>;
+  /** Its header, and the copy of that, keep the token from now on, in place of what they kept; open or closed. */
+  keepToken(name: string, key: KeyBytes, token: string): Promise<void>;
   /** Makes it larger, open or closed; never smaller. */
   growVault(name: string, sizeBytes: number): Promise<void>;
   /** Destroys the header and every copy of it first. Throws `vault_in_use` while it is open. Idempotent. */
@@ -106,6 +108,7 @@ const LIMITS_MS = {
   openVault: 120_000,
   closeVault: 60_000,
   partLife: 15_000,
+  keepToken: 30_000,
   growVault: 60_000,
   removeVault: 60_000,
   startVmm: 20_000,
@@ -181,6 +184,10 @@ class Helper implements RootHelper {
 
   async openVault(name: string, key: KeyBytes | null = null) {
     return vaultSchema.parse(await this.#askKeyed('openVault', [name], { key, token: null }));
+  }
+
+  async keepToken(name: string, key: KeyBytes, token: string) {
+    nothing.parse(await this.#askKeyed('keepToken', [name], { key, token }));
   }
 
   async growVault(name: string, sizeBytes: number) {

@@ -12,7 +12,7 @@ export interface ContainersOptions {
   readonly folder: string;
   readonly helper: Pick<
     RootHelper,
-    'createVault' | 'openVault' | 'closeVault' | 'growVault' | 'removeVault' | 'partLife' | 'vaults'
+    'createVault' | 'openVault' | 'closeVault' | 'keepToken' | 'growVault' | 'removeVault' | 'partLife' | 'vaults'
   >;
   /** Those that the helper's configuration puts on a device of their own. */
   readonly onDevices?: readonly VaultName[];
@@ -33,6 +33,10 @@ export class BtrfsContainers implements VaultContainers {
     const { folder, helper, onDevices = [] } = this.#options;
     const backing = onDevices.includes(vault) ? 'device' : 'loop';
     return openVault({ name: vault, folder: join(folder, vault), backing, helper, key });
+  }
+
+  keepToken(vault: VaultName, key: KeyBytes, token: string): Promise<void> {
+    return this.#options.helper.keepToken(vault, key, token);
   }
 
   grow(vault: VaultName, sizeBytes: number): Promise<void> {

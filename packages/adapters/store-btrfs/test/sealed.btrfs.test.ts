@@ -101,6 +101,31 @@ describe('a container', () => {
     expect(JSON.parse(token)).toMatchObject({ keyring: 'second' });
   });
 
+  it('keeps another token, closed or open, in both headers and the copy of them, for who has the key', async () => {
+    const tokenNow = () => {
+      const text = execFileSync('cryptsetup', ['token', 'export', '--token-id', '0', world.container]).toString();
+      return (JSON.parse(text) as { keyring: string }).keyring;
+    };
+    await world.containers.create(SEALED, wish('first'));
+    await world.containers.keepToken(SEALED, keyOf(1), 'second');
+    expect(tokenNow()).toBe('second');
+    const vault = await world.containers.open(SEALED, keyOf(1));
+    const path = join(world.folder, SEALED, 'mnt/file');
+    await writeFile(path, 'kept');
+    await expect(world.containers.keepToken(SEALED, keyOf(2), 'third')).rejects.toMatchObject({
+      code: 'vault_key_wrong',
+    });
+    await world.containers.keepToken(SEALED, keyOf(1), 'fourth');
+    expect(tokenNow()).toBe('fourth');
+    expect(execFileSync('head', ['-c', '1M', world.container]).includes('first')).toBe(false);
+    await vault.close();
+    for (const offset of [0, HEADER_BYTES]) await spoil(world.container, offset);
+    const again = await world.containers.open(SEALED, keyOf(1));
+    expect(await readFile(path, 'utf8')).toBe('kept');
+    expect(tokenNow()).toBe('fourth');
+    await again.close();
+  });
+
   it('has nothing in plain in it: no data, no name', async () => {
     const plain = 'plain' as VaultName;
     await world.containers.create(plain, { sizeBytes: SIZE_BYTES, key: null, token: null });

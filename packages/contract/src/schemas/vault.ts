@@ -80,6 +80,11 @@ export const vault = z
     encrypted: z.boolean(),
     kms: z.string().nullable().meta({ description: 'null: it has no key.' }),
     key: z.string().nullable(),
+    headerIsBehind: z.boolean().meta({
+      description:
+        'After a rotation: the header of its container, which is a second place for its wrapped keys, still has them as the key from ' +
+        'before wrapped them. Keep that key until this is false; it goes by itself.',
+    }),
     revocation: z
       .strictObject({
         cause: z.enum(['asked', 'refused']).meta({

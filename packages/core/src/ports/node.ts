@@ -48,6 +48,8 @@ export interface NodePort extends NodeFiles {
    * they are to be ended: then nothing begins in it any more, even when this fails, until it is opened again.
    */
   closeVault(order: CloseVaultOrder): Promise<void>;
+  /** See `VaultContainers.keepToken`. The bytes of the key are wiped, also when it fails. */
+  keepVaultToken(order: KeepVaultTokenOrder): Promise<void>;
   /** See `VaultContainers.grow`. */
   growVault(vault: VaultName, sizeBytes: number): Promise<void>;
   /** See `VaultContainers.remove`. Throws `vault_in_use` where it is open. */
@@ -162,6 +164,12 @@ export interface CreateVaultOrder {
   /** Null: it is not encrypted. */
   readonly key: Uint8Array | null;
   readonly token: string | null;
+}
+
+export interface KeepVaultTokenOrder {
+  readonly vault: VaultName;
+  readonly key: Uint8Array;
+  readonly token: string;
 }
 
 export interface OpenVaultOrder {

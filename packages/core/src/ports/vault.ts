@@ -30,6 +30,11 @@ export interface VaultContainers {
    * one that has one, too), `vault_damaged`, `vault_busy`. Never makes a file system. Does not keep the key, and does not wipe it.
    */
   open(vault: VaultName, key: KeyBytes | null): Promise<Vault>;
+  /**
+   * Keeps the token in its header from now on, in place of the one that is there; open or closed, in one step. Throws `not_found`,
+   * `vault_key_wrong` (it has another key, or none).
+   */
+  keepToken(vault: VaultName, key: KeyBytes, token: string): Promise<void>;
   /** Makes it larger, open or closed; does nothing where it is as large. */
   grow(vault: VaultName, sizeBytes: number): Promise<void>;
   /**

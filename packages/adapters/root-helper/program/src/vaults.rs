@@ -71,13 +71,26 @@ pub fn create(means: &Means, vault: &VaultConfig, bytes: u64, keyed: Option<&Key
     match (look(vault, &folder), keyed) {
         (Found::Nothing, None) => backing::prepare_loop_file(vault, &folder, bytes).map(drop),
         (Found::Nothing, Some(keyed)) => Container::make(means, vault, &folder, bytes, keyed).map(drop),
-        (Found::Sealed(container), Some(keyed)) => {
-            container.require_key(&keyed.key)?;
-            keyed.token.as_ref().map_or(Ok(()), |token| container.set_token(token))
-        }
+        (Found::Sealed(container), Some(keyed)) => set_token(&container, keyed),
         (Found::Plain, None) => Ok(()),
         _ => Err(other_key(vault)),
     }
+}
+
+/// The token in the place of the one that its header and the copy of that have, whether it is open or not.
+pub fn keep_token(vault: &VaultConfig, keyed: &Keyed) -> Result<()> {
+    let folder = vault.folder.canonicalize().map_err(|_| no_vault(vault))?;
+    let _turn = take_turn(&folder)?;
+    match look(vault, &folder) {
+        Found::Sealed(container) => set_token(&container, keyed),
+        Found::Plain => Err(other_key(vault)),
+        Found::Nothing => Err(no_vault(vault)),
+    }
+}
+
+fn set_token(container: &Container, keyed: &Keyed) -> Result<()> {
+    container.require_key(&keyed.key)?;
+    keyed.token.as_ref().map_or(Ok(()), |token| container.set_token(token))
 }
 
 pub fn open(means: &Means, vault: &VaultConfig, key: Option<&Secret>) -> Result<Opened> {

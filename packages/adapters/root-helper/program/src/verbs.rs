@@ -28,6 +28,7 @@ pub enum Verb {
     OpenVault(PlaceName, Opens),
     CloseVault(PlaceName),
     PartLife(PlaceName, LifeId, SnapshotId, Part, Pages),
+    KeepToken(PlaceName),
     GrowVault(PlaceName, u64),
     RemoveVault(PlaceName),
     StartVmm(RunName, Kind),
@@ -70,6 +71,7 @@ impl Verb {
                 Part::parse(part)?,
                 Pages::parse(pages)?,
             ),
+            ["keepToken", name, "keyed"] => Self::KeepToken(PlaceName::parse(name)?),
             ["growVault", name, mib] => Self::GrowVault(PlaceName::parse(name)?, within(mib, MOST_VAULT_MIB)?),
             ["removeVault", name] => Self::RemoveVault(PlaceName::parse(name)?),
             ["startVmm", run, build, way, by] => Self::StartVmm(RunName::parse(run)?, Kind::parse(build, way, by)?),
@@ -87,7 +89,10 @@ impl Verb {
     }
 
     pub fn takes_descriptor(&self) -> bool {
-        let keyed = matches!(self, Self::CreateVault(_, _, Opens::ByKey) | Self::OpenVault(_, Opens::ByKey));
+        let keyed = matches!(
+            self,
+            Self::CreateVault(_, _, Opens::ByKey) | Self::OpenVault(_, Opens::ByKey) | Self::KeepToken(_)
+        );
         keyed || matches!(self, Self::StartVmm(..) | Self::EquipVmm(..))
     }
 }
@@ -141,6 +146,10 @@ impl Helper {
                 Ok(format!("{{\"uuid\":{},\"mounted\":{}}}", quoted(&opened.uuid), opened.mounted))
             }
             Verb::CloseVault(name) => vaults::close(&self.config.vault(&name)?).map(|()| "{}".into()),
+            Verb::KeepToken(name) => {
+                let keyed = descriptor().and_then(Keyed::receive)?;
+                vaults::keep_token(&self.config.vault(&name)?, &keyed).map(|()| "{}".into())
+            }
             Verb::GrowVault(name, mib) => vaults::grow(&self.config.vault(&name)?, mib * MIB).map(|()| "{}".into()),
             Verb::RemoveVault(name) => vaults::remove(&self.config.vault(&name)?).map(|()| "{}".into()),
             Verb::StartVmm(run, kind) => {
@@ -202,6 +211,7 @@ mod tests {
             &["openVault", "default", "plain"],
             &["closeVault", "default"],
             &["partLife", "default", RUN, "snp_0123456789abcdef", "memory", "131071"],
+            &["keepToken", "org-1", "keyed"],
             &["growVault", "default", "4096"],
             &["removeVault", "org-1"],
             &["startVmm", RUN, "0123456789abcdef0123456789abcdef", "boot", "kvm"],
@@ -220,7 +230,7 @@ mod tests {
                 let mut changed = words.to_vec();
                 changed[index] = hostile;
                 // The name of a vault may be a number.
-                let names_vault = words[0].ends_with("Vault") || words[0] == "partLife";
+                let names_vault = words[0].ends_with("Vault") || ["partLife", "keepToken"].contains(&words[0]);
                 let is_place = (names_vault && index == 1) || (words[0] == "equipVmm" && index == 3);
                 let plain = hostile.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') && !hostile.is_empty();
                 let is_page = (words[0], index, hostile) == ("partLife", 5, "0");
