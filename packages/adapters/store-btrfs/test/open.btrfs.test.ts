@@ -8,6 +8,7 @@ import type { AppError } from '@space/core';
 import { confined } from '@space/guest-image';
 import { bootLife, readLife, takePoint, writeLife } from '@space/testkit/vault-suite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { PAGE_BYTES, writeOut } from '../src/kernel.ts';
 import { FOLDERS, VAULT_FILE, VAULT_FORMAT } from '../src/layout.ts';
 import { openVault } from '../src/open-vault.ts';
 import { endHolders, startHolder } from './child.ts';
@@ -15,6 +16,7 @@ import {
   attachLoop,
   DEFAULT_BYTES,
   expectNothingLeft,
+  loopsIn,
   makeFolder,
   mounts,
   type TestVault,
@@ -84,11 +86,17 @@ describe('opening', () => {
 
   it('has what is written to its loop device sorted and joined', async () => {
     const vault = await openVault(options);
-    const [mount] = (await readFile('/proc/self/mounts', 'utf8'))
-      .split('\n')
-      .filter((one) => one.includes(options.folder));
-    const loop = basename(mount?.split(' ')[0] ?? '');
+    const [loop = ''] = (await loopsIn(options.folder)).map((path) => basename(path));
     expect(await readFile(`/sys/block/${loop}/queue/scheduler`, 'utf8')).toContain('[mq-deadline]');
+    const requests = async () => Number((await readFile(`/sys/block/${loop}/stat`, 'utf8')).trim().split(/ +/)[4]);
+    {
+      // Every other page of a file: pieces of one page each, which lie side by side on the disk.
+      await using file = await open(join(options.folder, 'mnt', 'pages'), 'w');
+      const [pages, content, before] = [2_000, Buffer.alloc(PAGE_BYTES, 1), await requests()];
+      for (let page = 0; page < pages; page++) await file.write(content, 0, PAGE_BYTES, 2 * page * PAGE_BYTES);
+      await writeOut(file.fd, 'pages');
+      expect((await requests()) - before).toBeLessThan(pages / 2);
+    }
     await vault.close();
   });
 

@@ -52,6 +52,7 @@ pub fn attach(container: &Path, key: &Secret) -> Result<PathBuf> {
             Some(device) => device,
             None => loops::attach(container)?,
         };
+        loops::join_requests(&device);
         cryptsetup::open_mapping(&device, &name, key)?;
     }
     device_named(&name).ok_or_else(|| crate::failure::Failure::unavailable("the kernel shows no device of that name"))

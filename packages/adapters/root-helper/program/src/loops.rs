@@ -46,12 +46,20 @@ pub fn attach(file: &Path) -> Result<PathBuf> {
     Err(Failure::unavailable(format!("no loop device could be attached to {}: {last}", file.display())))
 }
 
-/// Two copies are written of each node of the trees, in turns, and without a scheduler a request is joined only with the one right before
-/// it. One that sorts them makes few large requests of many small ones. Where the kernel has none, writing takes longer, and that is all.
+/// Few at a time are given to a loop device, and those that wait meanwhile are sorted and joined: a thousand pages that lie side by side
+/// then are some dozen requests, also where each came alone, or those of the two copies of a tree in turns. Without that each is a request
+/// of its own to the disk below, and to whoever decrypts. Where the kernel has no such scheduler, writing takes longer, and that is all.
+/// What other devices have is left to whoever gave it.
 pub fn join_requests(device: &Path) {
     const SCHEDULER: &str = "mq-deadline";
-    if let Some(name) = device.file_name() {
-        let _ = fs::write(Path::new("/sys/block").join(name).join("queue/scheduler"), SCHEDULER);
+    const AT_ONCE: &str = "8";
+    let Some(name) = device.file_name() else { return };
+    let folder = Path::new("/sys/block").join(name);
+    if folder.join("loop").exists() {
+        // How many the device is given can be said only while it has no scheduler; with one, it is how many may wait there.
+        for (file, value) in [("scheduler", "none"), ("nr_requests", AT_ONCE), ("scheduler", SCHEDULER)] {
+            let _ = fs::write(folder.join("queue").join(file), value);
+        }
     }
 }
 
