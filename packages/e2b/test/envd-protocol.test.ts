@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import type { SandboxId } from '@space/core';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createEnvdWorld, type EnvdWorld } from './envd-world.ts';
 
 let world: EnvdWorld;
@@ -338,6 +338,34 @@ it('an upload that is cut short writes nothing', async () => {
     await expect.poll(() => world.requests).not.toContain(`POST ${type}`);
   }
   expect((await fetch(`${world.baseUrl}/files?path=cut.txt`)).status).toBe(404);
+});
+
+describe('the name of a part', () => {
+  const send = async (filename: Buffer) => {
+    const body = Buffer.concat([
+      Buffer.from('--b\r\nContent-Disposition: form-data; name="file"; '),
+      filename,
+      Buffer.from('\r\n\r\ncontent\r\n--b--\r\n'),
+    ]);
+    const headers = { 'content-type': 'multipart/form-data; boundary=b' };
+    const response = await fetch(`${world.baseUrl}/files`, { method: 'POST', headers, body });
+    return { status: response.status, body: (await response.json()) as unknown };
+  };
+
+  it('may be given encoded; where there is a plain one, which forms have, it counts', async () => {
+    const encoded = `filename*=UTF-8''na%C3%AFve%20%E2%82%AC.txt`;
+    const written = (name: string) => ({ status: 200, body: [{ name, path: `/home/user/${name}`, type: 'file' }] });
+    expect(await send(Buffer.from(encoded))).toEqual(written('naïve €.txt'));
+    expect(await send(Buffer.from(`filename="über.txt"; ${encoded}`))).toEqual(written('über.txt'));
+  });
+
+  it('that is not UTF-8 is refused, and writes nothing', async () => {
+    const names = [Buffer.from('filename="a\xff.txt"', 'latin1'), Buffer.from(`filename*=UTF-8''a%FF.txt`)];
+    for (const name of names) {
+      expect(await send(name)).toMatchObject({ status: 400, body: { message: expect.stringContaining('not UTF-8') } });
+    }
+    expect((await fetch(`${world.baseUrl}/files?path=a%EF%BF%BD.txt`)).status).toBe(404);
+  });
 });
 
 it('what is for the host alone, or is nothing, is not there', async () => {

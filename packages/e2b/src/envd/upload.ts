@@ -15,6 +15,8 @@ import type { GuestUser, Users } from './users.ts';
 const MAX_FILES = 1_000;
 const MAX_FIELDS = 100;
 const MAX_FIELD_BYTES = 64 * 1024;
+/** In the place of bytes that are not UTF-8. */
+const UNREADABLE = '\ufffd';
 
 export interface WrittenFile {
   readonly path: string;
@@ -65,6 +67,9 @@ async function receiveForm(upload: Upload, request: EnvdRequest, path: string): 
     const work = async () => {
       if (path !== '' && !isFirst) throw new HttpError(400, 'path names one file, and there are several');
       const target = path || filename || '';
+      // Bytes that are no text would name another file than the client has.
+      if (path === '' && target.includes(UNREADABLE))
+        throw new HttpError(400, 'a filename is not UTF-8: give the path');
       if (target === '') throw new HttpError(400, 'a part has no filename, and there is no path');
       const one = await writeOne(upload, target, file);
       if (written.some((other) => other.path === one.path)) {
