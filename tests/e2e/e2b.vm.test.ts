@@ -68,6 +68,25 @@ describe('the life of a sandbox', () => {
     expect(await again.kill()).toBe(true);
   });
 
+  it('boots from what has kept its memory where a connect says so, with all that was written', async () => {
+    const sandbox = await Sandbox.create({ ...options, timeoutMs: 300_000 });
+    const bootId = async (of: Sandbox) => (await of.commands.run('cat /proc/sys/kernel/random/boot_id')).stdout;
+    // Not written out by whoever wrote it.
+    await sandbox.commands.run('echo kept > file');
+    const before = await bootId(sandbox);
+    expect(await sandbox.pause()).toBe(true);
+    // The SDK has no word for it; its API has.
+    const connected = await fetch(`${options.apiUrl}/v2/sandboxes/${sandbox.sandboxId}/connect`, {
+      method: 'POST',
+      headers: { 'x-api-key': options.apiKey, 'content-type': 'application/json' },
+      body: JSON.stringify({ memory: false }),
+    });
+    expect(connected.status).toBe(201);
+    expect(await bootId(sandbox)).not.toBe(before);
+    expect((await sandbox.commands.run('cat file')).stdout).toBe('kept\n');
+    expect(await sandbox.kill()).toBe(true);
+  });
+
   it('is paused at its time, and woken by a command where it says so, its memory with it', async () => {
     const make = (autoResume: boolean) =>
       Sandbox.create({ ...options, timeoutMs: 60_000, lifecycle: { onTimeout: 'pause', autoResume } });

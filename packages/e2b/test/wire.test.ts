@@ -193,12 +193,38 @@ describe('a call', () => {
         body: { code: 409 },
       });
     }
-    const cold = await world.call('POST', `/v2/sandboxes/${id}/connect`, { memory: false });
-    expect(cold).toMatchObject({ status: 400, body: { error_code: 'sandbox_memory_override_disabled' } });
     expect((await world.call('POST', `/sandboxes/${id}/connect`, {})).status).toBe(400);
     expect((await world.call('POST', `/v2/sandboxes/${id}/connect`, {})).status).toBe(201);
     expect((await world.call('POST', `/v2/sandboxes/${id}/connect`, {})).status).toBe(200);
   });
+
+  it.each([
+    ['/v2', 'connect'],
+    ['', 'connect'],
+    ['', 'resume'],
+  ])(
+    'boots what has kept its memory where it says so, and what has kept files alone but once: %s%s',
+    async (version, path) => {
+      const id = await make();
+      const started = async () => {
+        const kinds = (await world.call('GET', `/v2/sandboxes/${id}/logs?limit=1000`)).body.logs;
+        return (kinds as { message: string }[]).filter(({ message }) => message.startsWith('sandbox.running')).length;
+      };
+      const cold = () => world.call('POST', `${version}/sandboxes/${id}/${path}`, { memory: false, timeout: 60 });
+      const pause = async (memory: boolean) =>
+        expect((await world.call('POST', `/sandboxes/${id}/pause`, { memory })).status).toBe(204);
+      await pause(true);
+      const before = await started();
+      expect(await cold()).toMatchObject({ status: 201, body: { sandboxID: id } });
+      expect(await started()).toBe(before + 2);
+      const { body } = await world.call('GET', `/sandboxes/${id}`);
+      expect(body.state).toBe('running');
+      expect(Math.abs(Date.parse(body.endAt) - Date.now() - 60_000)).toBeLessThan(5_000);
+      await pause(false);
+      expect((await cold()).status).toBe(201);
+      expect(await started()).toBe(before + 3);
+    },
+  );
 
   it('tells what happened to a sandbox, either way, and to no other', async () => {
     const [id, other] = [await make(), await make()];

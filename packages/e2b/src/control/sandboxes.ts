@@ -148,7 +148,6 @@ const connectBody = z.strictObject({ timeout: z.number().int().optional(), memor
 /** 200: it ran, and ends no sooner than before. 201: it was paused, and runs again for so long. */
 export function connectSandbox(call: E2bCall, version: Version): Promise<E2bAnswer> {
   const body = parsePart(connectBody, call.body, 'body') as z.output<typeof connectBody>;
-  refuseColdBoot(body.memory);
   if (version === 'v1' && body.timeout === undefined) throw new E2bError(400, 'timeout is required');
   const timeoutS = checkRun(body.timeout ?? DEFAULT_CONNECT_S);
   return onSandbox(call, async (id) => {
@@ -159,7 +158,7 @@ export function connectSandbox(call: E2bCall, version: Version): Promise<E2bAnsw
       const sandbox = await useCases.resumeSandbox(call.caller, { id });
       return running(call, await extend(call, sandbox, timeoutS), 200);
     }
-    return running(call, await resume(call, id, timeoutS), 201);
+    return running(call, await resume(call, id, { timeoutS, memory: body.memory }), 201);
   });
 }
 
@@ -172,7 +171,6 @@ const resumeBody = z.strictObject({
 /** The call that connect took the place of. */
 export function resumeSandbox(call: E2bCall): Promise<E2bAnswer> {
   const body = parsePart(resumeBody, call.body, 'body') as z.output<typeof resumeBody>;
-  refuseColdBoot(body.memory);
   const timeoutS = checkRun(body.timeout ?? 15);
   return onSandbox(call, async (id) => {
     const { sandbox, state } = await find(call, id);
@@ -181,7 +179,7 @@ export function resumeSandbox(call: E2bCall): Promise<E2bAnswer> {
       const runs = { ...sandbox.runs, atLimit: body.autoPause ? ('pause' as const) : ('delete' as const) };
       await call.platform.useCases.updateSandbox(call.caller, { id, runs });
     }
-    return running(call, await resume(call, id, timeoutS), 201);
+    return running(call, await resume(call, id, { timeoutS, memory: body.memory }), 201);
   });
 }
 
@@ -204,11 +202,6 @@ const metricsQuery = z.strictObject({
   end: schemas.queryInteger(0, MAX_UNIX_S).optional(),
 });
 
-function refuseColdBoot(memory: boolean | undefined): void {
-  if (memory !== false) return;
-  throw new E2bError(400, 'A sandbox always goes on with its memory here.', 'sandbox_memory_override_disabled');
-}
-
 /** Throws `not_found` also for what is not there for them, as what has moved away. */
 async function find({ platform, caller, params }: E2bCall, id: SandboxId) {
   const sandbox = await platform.useCases.getSandbox(caller, { id });
@@ -219,9 +212,29 @@ async function find({ platform, caller, params }: E2bCall, id: SandboxId) {
   return { sandbox, state };
 }
 
-async function resume(call: E2bCall, id: SandboxId, timeoutS: number): Promise<Sandbox> {
-  const sandbox = await call.platform.useCases.resumeSandbox(call.caller, { id });
+interface Run {
+  readonly timeoutS: number;
+  /** False: from its files alone, whatever the pause has kept. */
+  readonly memory: boolean | undefined;
+}
+
+/**
+ * What is in the memory of a pause is written out only by going on: so a boot from what has kept its memory is a resume, a pause that
+ * keeps the files, and a resume. What breaks it off destroys nothing: the sandbox runs as it was, or is paused with its files.
+ */
+async function resume(call: E2bCall, id: SandboxId, { timeoutS, memory }: Run): Promise<Sandbox> {
+  const { useCases } = call.platform;
+  if (memory === false && (await hasMemory(call, id))) {
+    await useCases.resumeSandbox(call.caller, { id });
+    await useCases.pauseSandbox(call.caller, { id, keep: 'files' });
+  }
+  const sandbox = await useCases.resumeSandbox(call.caller, { id });
   return endAt(call, sandbox, secondsFromNow(timeoutS));
+}
+
+async function hasMemory({ platform: { useCases }, caller }: E2bCall, id: SandboxId): Promise<boolean> {
+  const { head } = await useCases.getSandbox(caller, { id });
+  return head !== null && (await useCases.getSnapshot(caller, { id: head })).kind === 'memory';
 }
 
 /** One that has no end has a later one than any. */
