@@ -20,6 +20,7 @@ interface Start {
 }
 
 export interface Installation extends AsyncDisposable {
+  readonly connection: { readonly baseUrl: string; readonly apiKey: string };
   /** Of the file system of the vault that sandboxes are made in; it is there once one was. */
   vaultFolder(): Promise<string>;
   capabilities(): ReturnType<typeof getCapabilities>;
@@ -53,6 +54,7 @@ export async function startInstallation(wish: Partial<typeof USUAL> = {}): Promi
   };
   const poolHits = () => figure('space_pool_claims_total{outcome="hit"}');
   return {
+    connection,
     vaultFolder: () => vaultFolderIn(config.dataDir),
     capabilities: () => getCapabilities(connection),
     create: (options) => Sandbox.create({ ...connection, ...options }),
