@@ -4,14 +4,14 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { formatArchiveRef } from '@space/core';
+import { formatArchiveRef, KeyBytes, type OrganisationId, type VaultName } from '@space/core';
 import { makeWorld } from '../test/world.ts';
 
 /** Bytes that pack well and are nowhere the same. */
 const pattern = (length: number, seed: number) =>
   Buffer.from(Array.from({ length }, (_, at) => ((at >> 6) * seed) & 0xff));
 
-const folder = join(import.meta.dirname, 'format-2');
+const folder = join(import.meta.dirname, 'format-3');
 await using world = await makeWorld();
 const lifeId = await world.boot(pattern(600_000, 3));
 await world.write(lifeId, 'memory', 0, pattern(300_000, 5));
@@ -30,7 +30,14 @@ const move = {
     { binding: 'hidden', placeholder: 'space-secret-zyxwvtsrqpnmkjhgfedc', env: null },
   ],
 };
-const { ref } = await world.export([first, second, third], null, { move });
+const key = Buffer.from(Array.from({ length: 32 }, (_, at) => at));
+const wrapped = {
+  organisationId: 'org_0123456789abcdef' as OrganisationId,
+  vault: 'acme' as VaultName,
+  reference: { kms: 'cloud', key: 'alias/acme' },
+  wrapped: pattern(97, 13),
+};
+const { ref } = await world.export([first, second, third], null, { move, seal: { key: new KeyBytes(key), wrapped } });
 const points = [];
 for (const point of [first, second, third]) {
   const disk = await world.diskOf(world.from, point);
@@ -43,5 +50,5 @@ for (const [path, bytes] of world.archive.objects) {
 }
 writeFileSync(
   join(folder, 'meaning.json'),
-  `${JSON.stringify({ archive: formatArchiveRef(ref), move, points }, null, 2)}\n`,
+  `${JSON.stringify({ archive: formatArchiveRef(ref), key: key.toString('hex'), move, points }, null, 2)}\n`,
 );

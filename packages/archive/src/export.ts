@@ -31,12 +31,13 @@ import {
 import { inParallel } from './in-parallel.ts';
 import { digestOf, PIECE_BYTES, PieceTable, pieceLength } from './pieces.ts';
 import { readIndex } from './read-index.ts';
+import { type ArchiveSeal, formatSealed } from './sealed-index.ts';
 
 /** On their way at once, each held in memory once as it is and once packed. */
 const PIECES_AT_ONCE = 4;
 const TOLD_EVERY_MS = 250;
 
-export interface ExportPlan extends ChunkPlan {
+export interface ExportPlan extends Omit<ChunkPlan, 'key'> {
   readonly vault: Pick<Vault, 'openPoint' | 'readManifest' | 'readPoint'>;
   readonly sandboxId: SandboxId;
   readonly template: string;
@@ -47,8 +48,10 @@ export interface ExportPlan extends ChunkPlan {
   readonly limits: SizeLimits;
   /** ISO 8601. */
   readonly madeAt: string;
-  /** Left out: as a copy. `seal` is called with its name when all else is there: once it has returned, the move can be taken up. */
-  readonly move?: ArchivedMove & { readonly seal: (archive: string) => Promise<void> };
+  /** What it is encrypted with; null: it is not. */
+  readonly seal: ArchiveSeal | null;
+  /** Left out: as a copy. `fence` is called with its name when all else is there: once it has returned, the move can be taken up. */
+  readonly move?: ArchivedMove & { readonly fence: (archive: string) => Promise<void> };
 }
 
 /** Now and then, after each point, and at the end. Throws `snapshot_bad`, `archive_unavailable`. */
@@ -60,7 +63,7 @@ export async function* exportPoints(plan: ExportPlan): AsyncGenerator<ExportEven
   const known = await knownPoints(plan);
   const work: Work = {
     plan,
-    chunks: new Chunks(plan),
+    chunks: new Chunks({ ...plan, key: plan.seal?.key ?? null }),
     counts: { readBytes: 0, sentBytes: 0 },
     share: 0,
   };
@@ -81,11 +84,12 @@ export async function* exportPoints(plan: ExportPlan): AsyncGenerator<ExportEven
   const { template, madeAt } = plan;
   const head = points.at(-1);
   if (head === undefined) throw new AppError('bad_request', 'An archive holds a point at least.');
-  const { seal, ...move } = plan.move ?? {};
-  const bytes = formatIndex({ madeAt, sandboxId, template, head, points: done, ...('number' in move ? { move } : {}) });
+  const { fence, ...move } = plan.move ?? {};
+  const parts = { madeAt, sandboxId, template, head, points: done, ...('number' in move ? { move } : {}) };
+  const bytes = plan.seal === null ? formatIndex(parts) : formatSealed(parts, space, plan.seal);
   if (bytes.length > MAX_INDEX_BYTES) throw new AppError('bad_request', 'So many points do not fit into one archive.');
   const ref = { space, sandboxId, digest: digestOf(bytes) };
-  await seal?.(formatArchiveRef(ref));
+  await fence?.(formatArchiveRef(ref));
   await archive.put({ kind: 'index', ...ref }, bytes, signal);
   yield { kind: 'done', archive: formatArchiveRef(ref), ...work.counts };
 }
@@ -125,12 +129,20 @@ async function knownPoints({
   archive,
   base,
   limits,
+  seal,
   signal,
   space,
 }: ExportPlan): Promise<Map<SnapshotId, ArchivedPoint>> {
   if (base === null || base.space !== space) return new Map();
   try {
-    const { points } = await readIndex(archive, base, limits, signal);
+    const key = seal?.key ?? null;
+    const { format, points } = await readIndex(archive, base, {
+      limits,
+      key,
+      ...(signal === undefined ? {} : { signal }),
+    });
+    // Nothing of one that is not encrypted is part of one that is.
+    if (seal !== null && format !== 3) return new Map();
     return new Map(points.map((point) => [point.manifest.snapshotId, point]));
   } catch (thrown) {
     if (thrown instanceof AppError && thrown.code !== 'archive_unavailable') return new Map();

@@ -19,10 +19,14 @@ import {
 import { z } from 'zod';
 import { MAX_DEVICE_STATE_BYTES, PIECE_BYTES, partsOf } from './pieces.ts';
 
-/** Format 2 is that of a move whose sandbox names secret bindings; all else is written as format 1, which earlier versions read too. */
-const FORMATS = [1, 2] as const;
+/**
+ * Format 2 is that of a move whose sandbox names secret bindings, format 3 of what is encrypted (`sealed-index.ts`); all else is written as
+ * format 1, which earlier versions read too.
+ */
+const FORMATS = [1, 2, 3] as const;
+const PLAIN_FORMATS = [1, 2] as const;
 type Format = (typeof FORMATS)[number];
-const KIND = 'space archive';
+export const KIND = 'space archive';
 /** Above what a timeline keeps; an index of so many points has some 3 MB. */
 export const MAX_POINTS = 1000;
 export const MAX_INDEX_BYTES = 8 * 2 ** 20;
@@ -63,7 +67,7 @@ export interface ArchivedMove extends MoveFacts {
   readonly nonce: string;
 }
 
-const file: z.ZodType<ArchivedFile> = z.strictObject({
+export const fileSchema: z.ZodType<ArchivedFile> = z.strictObject({
   sizeBytes: z.int().nonnegative(),
   table: z.array(
     z.custom<Digest>((text) => typeof text === 'string' && parseDigest(text) !== undefined, 'no digest').nullable(),
@@ -75,9 +79,9 @@ const point: z.ZodType<ArchivedPoint> = z.strictObject({
     ({ owner }) => owner.kind === 'sandbox',
     'not a point of a sandbox',
   ) as unknown as z.ZodType<ArchivedPoint['manifest']>,
-  disk: file,
-  memory: file.nullable(),
-  deviceState: file.nullable(),
+  disk: fileSchema,
+  memory: fileSchema.nullable(),
+  deviceState: fileSchema.nullable(),
 });
 
 /** The name, the placeholder and its variable; whoever reads them checks what they are worth there. */
@@ -98,9 +102,7 @@ const move: z.ZodType<ArchivedMove> = z.strictObject({
   secrets: z.array(grant).max(MAX_BINDINGS_OF_SANDBOX).default([]),
 });
 
-const index: z.ZodType<ArchiveIndex> = z.strictObject({
-  kind: z.literal(KIND),
-  format: z.literal(FORMATS),
+const bodySchema = {
   pieceBytes: z.literal(PIECE_BYTES),
   madeAt: z.iso.datetime({ offset: true }),
   sandboxId: idSchema('sandbox'),
@@ -108,9 +110,20 @@ const index: z.ZodType<ArchiveIndex> = z.strictObject({
   head: idSchema('snapshot'),
   points: z.array(point).min(1).max(MAX_POINTS),
   move: move.exactOptional(),
+};
+
+const index: z.ZodType<ArchiveIndex> = z.strictObject({
+  kind: z.literal(KIND),
+  format: z.literal(PLAIN_FORMATS),
+  ...bodySchema,
 });
 
-export function formatIndex(parts: Omit<ArchiveIndex, 'kind' | 'format' | 'pieceBytes'>): Uint8Array {
+/** What is put together of the two halves of a sealed index. */
+const opened: z.ZodType<ArchiveIndex> = z.strictObject({ kind: z.literal(KIND), format: z.literal(3), ...bodySchema });
+
+export type IndexParts = Omit<ArchiveIndex, 'kind' | 'format' | 'pieceBytes'>;
+
+export function formatIndex(parts: IndexParts): Uint8Array {
   const { secrets = [], ...move } = parts.move ?? {};
   const format = secrets.length === 0 ? 1 : 2;
   const shown = 'number' in move ? { move: format === 1 ? move : { ...move, secrets } } : {};
@@ -119,23 +132,36 @@ export function formatIndex(parts: Omit<ArchiveIndex, 'kind' | 'format' | 'piece
 }
 
 /** Throws `archive_unsupported` for another format, else `archive_damaged`. Nothing of it has been looked for yet. */
-export function parseIndex(bytes: Uint8Array): ArchiveIndex {
-  const value = parseJson(bytes);
-  const head = z.object({ kind: z.literal(KIND), format: z.int() }).safeParse(value);
-  if (head.success && !FORMATS.some((known) => known === head.data.format)) {
-    const { format } = head.data;
-    throw new AppError('archive_unsupported', {
-      detail: `The archive has format ${format}; this version knows ${FORMATS.join(' and ')}.`,
-      facts: { format, known: Math.max(...FORMATS) },
-    });
-  }
+export function parseIndex(value: unknown): ArchiveIndex {
   const parsed = index.safeParse(value);
   if (!parsed.success) throw damagedIndex(issuesOf(parsed.error));
   checkTogether(parsed.data);
   return parsed.data;
 }
 
-function parseJson(bytes: Uint8Array): unknown {
+/** As `parseIndex`, of one that was sealed. */
+export function parseOpened(parts: object): ArchiveIndex {
+  const parsed = opened.safeParse({ kind: KIND, format: 3, pieceBytes: PIECE_BYTES, ...parts });
+  if (!parsed.success) throw damagedIndex(issuesOf(parsed.error));
+  checkTogether(parsed.data);
+  return parsed.data;
+}
+
+/** What it says at all, of whatever format that is known here. Throws `archive_unsupported`, `archive_damaged`. */
+export function parseAny(bytes: Uint8Array): unknown {
+  const value = parseJson(bytes);
+  const head = z.object({ kind: z.literal(KIND), format: z.int() }).safeParse(value);
+  if (head.success && !FORMATS.some((known) => known === head.data.format)) {
+    const { format } = head.data;
+    throw new AppError('archive_unsupported', {
+      detail: `The archive has format ${format}; this version knows ${FORMATS.slice(0, -1).join(', ')} and ${FORMATS.at(-1)}.`,
+      facts: { format, known: Math.max(...FORMATS) },
+    });
+  }
+  return value;
+}
+
+export function parseJson(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (thrown) {
@@ -143,7 +169,7 @@ function parseJson(bytes: Uint8Array): unknown {
   }
 }
 
-function damagedIndex(why: string, cause?: unknown): AppError {
+export function damagedIndex(why: string, cause?: unknown): AppError {
   // A hostile index can have as many faults as it likes.
   const detail = `The index of the archive is not valid: ${why.slice(0, 300)}.`;
   return new AppError('archive_damaged', detail, cause === undefined ? undefined : { cause });

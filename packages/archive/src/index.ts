@@ -7,7 +7,8 @@
  *                                                               256 KiB of the file
  * ```
  *
- * Each arrow is a SHA-256, and each object is named by the digest of what it holds. So who has the name of an index can
+ * Of what is encrypted pieces are named by keyed digests and sealed (`piece-seal.ts`), and so is the half of the index that tells of the
+ * sandbox (`sealed-index.ts`). Each arrow is a SHA-256, and each object is named by the digest of what it holds. So who has the name of an index can
  * check all of it, whoever keeps it; a piece that two points share lies there once; and an export that broke off is simply done
  * again, and sends what is missing.
  *
@@ -23,4 +24,5 @@ export { type ImportAs, type ImportEvent, type ImportPlan, importPoints } from '
 export { type ListedArchive, listArchives, removeArchive } from './list.ts';
 export { beginUse } from './marks.ts';
 export { THREAD_PACKER } from './packer.ts';
-export { readIndex } from './read-index.ts';
+export { readArchiveKey, readIndex } from './read-index.ts';
+export type { ArchiveSeal } from './sealed-index.ts';

@@ -8,8 +8,9 @@ import {
   type ProjectId,
   type SandboxId,
 } from '@space/core';
-import { MAX_INDEX_BYTES, parseIndex } from './format.ts';
+import { MAX_INDEX_BYTES } from './format.ts';
 import { digestOf } from './pieces.ts';
+import { outlineOf } from './sealed-index.ts';
 
 export type ListedArchive = ArchiveListing;
 
@@ -44,10 +45,8 @@ async function describe(archive: Archive, ref: ArchiveRef, signal?: AbortSignal)
     const bytes = await archive.get({ kind: 'index', ...ref }, MAX_INDEX_BYTES, signal);
     if (bytes === null) return null;
     if (digestOf(bytes) !== ref.digest) return { ...unreadable, fault: 'archive_damaged' };
-    const { madeAt, points, head, move } = parseIndex(bytes);
-    const last = points.find(({ manifest }) => manifest.snapshotId === head);
-    const takenAt = last?.manifest.takenAt ?? null;
-    return { ...base, madeAt, takenAt, points: points.length, isMove: move !== undefined, fault: null };
+    const { madeAt, takenAt, points, isMove } = outlineOf(bytes);
+    return { ...base, madeAt, takenAt, points, isMove, fault: null };
   } catch (thrown) {
     if (!(thrown instanceof AppError) || thrown.code === 'archive_unavailable') throw thrown;
     return { ...unreadable, fault: thrown.code };

@@ -7,8 +7,9 @@
  */
 import { AppError, type Archive, type ArchiveKey, type Digest, type ProjectId } from '@space/core';
 import { type ChunkPlan, Chunks } from './chunks.ts';
-import { type ArchivedFile, MAX_INDEX_BYTES, parseIndex } from './format.ts';
+import { type ArchivedFile, MAX_INDEX_BYTES } from './format.ts';
 import { digestOf } from './pieces.ts';
+import { outlineOf } from './sealed-index.ts';
 
 export interface NamesPlan extends ChunkPlan {
   readonly archive: Archive;
@@ -62,11 +63,9 @@ export class Names {
     const bytes = await archive.get(key, MAX_INDEX_BYTES, signal).catch(unlessDamaged);
     if (bytes === null || digestOf(bytes) !== key.digest) return { names, isWhole: false };
     let isWhole = true;
-    for (const { disk, memory, deviceState } of parseIndex(bytes).points) {
-      for (const file of [disk, memory, deviceState]) {
-        if (!(await goesOn())) return null;
-        if (file !== null && !(await this.#nameAll(file, names))) isWhole = false;
-      }
+    for (const file of outlineOf(bytes).files) {
+      if (!(await goesOn())) return null;
+      if (!(await this.#nameAll(file, names))) isWhole = false;
     }
     return { names, isWhole };
   }

@@ -56,7 +56,7 @@ describe('a collection', () => {
     await using world = await makeWorld();
     const point = await world.point(await world.boot());
     await using use = await beginUse(planOf(world));
-    const facts = { sandboxId: world.sandboxId, template: 'base', madeAt: '2026-11-29T18:00:00.000Z' };
+    const facts = { sandboxId: world.sandboxId, template: 'base', madeAt: '2026-11-29T18:00:00.000Z', seal: null };
     const limits = {
       vcpus: { min: 1, max: 2 },
       memoryMib: { min: 1, max: 4, step: 1 },

@@ -85,7 +85,7 @@ describe('an index', () => {
   it.each<[string, (text: string) => string | Uint8Array, string]>([
     ['is no JSON', () => 'no JSON', 'archive_damaged'],
     ['is no UTF-8', () => Buffer.of(0xff, 0xfe), 'archive_damaged'],
-    ['has a later format', (text) => text.replace('"format":1', '"format":3'), 'archive_unsupported'],
+    ['has a later format', (text) => text.replace('"format":1', '"format":4'), 'archive_unsupported'],
     ['has a field too many', (text) => text.replace('{"kind"', '{"more":1,"kind"'), 'archive_damaged'],
     ['is one of something else', (text) => text.replace('space archive', 'other archive'), 'archive_damaged'],
     [

@@ -4,11 +4,19 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ArchivedMove, type ArchiveIndex, exportPoints, importPoints, readIndex } from '@space/archive';
+import {
+  type ArchivedMove,
+  type ArchiveIndex,
+  type ArchiveSeal,
+  exportPoints,
+  importPoints,
+  readIndex,
+} from '@space/archive';
 import {
   type ArchiveRef,
   DEFAULT_VAULT,
   type ExportEvent,
+  type KeyBytes,
   type LifeId,
   newId,
   type PointManifest,
@@ -44,7 +52,7 @@ export interface World extends AsyncDisposable {
   write(lifeId: LifeId, file: VaultFile, offset: number, bytes: Uint8Array): Promise<void>;
   point(lifeId: LifeId, options?: { parent?: SnapshotId | null; state?: string | null }): Promise<SnapshotId>;
   export(points: readonly SnapshotId[], base?: ArchiveRef | null, options?: ExportOptions): Promise<Exported>;
-  import(ref: ArchiveRef, names?: Map<SnapshotId, SnapshotId>): Promise<Imported>;
+  import(ref: ArchiveRef, names?: Map<SnapshotId, SnapshotId>, key?: KeyBytes): Promise<Imported>;
   /** All that a point holds, and all that its bytes are. */
   content(vault: Vault, snapshotId: SnapshotId): Promise<Content>;
   /** Digest of the disk that a point boots from. */
@@ -56,6 +64,8 @@ export interface World extends AsyncDisposable {
 interface ExportOptions {
   readonly of?: SandboxId;
   readonly move?: ArchivedMove;
+  /** Left out: it is not encrypted. */
+  readonly seal?: ArchiveSeal;
   readonly onEvent?: (event: ExportEvent) => void;
 }
 
@@ -108,9 +118,15 @@ export async function makeWorld(vaults?: { from: Vault; to: Vault }): Promise<Wo
       await from.commit(manifestOf({ snapshotId, sandboxId, lifeId, parent, deviceState }), deviceState);
       return snapshotId;
     },
-    async export(points, base = null, { of = sandboxId, move, onEvent } = {}) {
-      const given = { sandboxId: of, template: 'base', madeAt: '2026-11-29T18:00:00.000Z', limits: LIMITS };
-      const facts = { ...given, ...(move === undefined ? {} : { move: { ...move, seal: async () => undefined } }) };
+    async export(points, base = null, { of = sandboxId, move, seal, onEvent } = {}) {
+      const given = {
+        sandboxId: of,
+        template: 'base',
+        madeAt: '2026-11-29T18:00:00.000Z',
+        limits: LIMITS,
+        seal: seal ?? null,
+      };
+      const facts = { ...given, ...(move === undefined ? {} : { move: { ...move, fence: async () => undefined } }) };
       for await (const event of exportPoints({ vault: from, archive, space, points, base, ...facts })) {
         onEvent?.(event);
         const ref = event.kind === 'done' ? parseArchiveRef(event.archive) : undefined;
@@ -118,8 +134,9 @@ export async function makeWorld(vaults?: { from: Vault; to: Vault }): Promise<Wo
       }
       throw new Error('the export has no end');
     },
-    async import(ref, names = new Map()) {
-      const index = await readIndex(archive, ref, LIMITS);
+    async import(ref, names = new Map(), key) {
+      const sealed = key === undefined ? {} : { key };
+      const index = await readIndex(archive, ref, { limits: LIMITS, ...sealed });
       for (const { manifest } of index.points) {
         if (!names.has(manifest.snapshotId)) names.set(manifest.snapshotId, newId('snapshot', chance));
       }
@@ -130,6 +147,7 @@ export async function makeWorld(vaults?: { from: Vault; to: Vault }): Promise<Wo
         space: ref.space,
         as: { kind: 'copy', names, sandboxId: copy, generation: 1, disksOnly: false } as const,
         chance,
+        ...sealed,
       };
       let writtenBytes = 0;
       for await (const event of importPoints({ ...plan, points: index.points, check: () => undefined })) {

@@ -24,6 +24,7 @@ export * from './errors.ts';
 export * from './expiry.ts';
 export * from './idle.ts';
 export * from './ids.ts';
+export * from './keys/archive-key.ts';
 export * from './keys/bound-bytes.ts';
 export * from './keys/content-cipher.ts';
 export * from './keys/key-bytes.ts';

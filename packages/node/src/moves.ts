@@ -71,11 +71,12 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
       space: order.projectId,
       base: order.base === null ? null : refOf(order.base),
       limits: options.limits,
+      seal: null,
       madeAt: new Date(machinery.clock.now()).toISOString(),
       move: {
         ...move,
         nonce: Buffer.from(machinery.chance.bytes(NONCE_BYTES)).toString('hex'),
-        seal: async (name) => {
+        fence: async (name) => {
           ledger.checkEpoch(order.sandboxId, order.epoch);
           sealed = { ...record, moved: { location, archive: name } };
           await ledger.write(vault, sealed);
@@ -114,7 +115,7 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
     if (here?.life) throw new AppError('wrong_state', `${order.sandboxId} is here, and runs.`);
     await using use = await useSpace(state, archive, ref.space, stopped);
     const { signal } = use;
-    const index = await readIndex(archive, ref, options.limits, signal);
+    const index = await readIndex(archive, ref, { limits: options.limits, signal });
     if (here !== undefined && here.moved === undefined && here.head === index.head) {
       // It has arrived before, and whoever asked was not told.
       await claimMove(archive, ref, order.claimant, signal);

@@ -81,13 +81,14 @@ export function createPassage(state: NodeState, { archives, limits, packer, stop
         points,
         base: base === null ? null : refOf(base),
         limits,
+        seal: null,
         madeAt: new Date(machinery.clock.now()).toISOString(),
         signal: use.signal,
       });
     },
     async readArchive(source) {
       const { archive, ref } = placeOf(source);
-      return summaryOf(await readIndex(archive, ref, limits, stop), state);
+      return summaryOf(await readIndex(archive, ref, { limits, signal: stop }), state);
     },
     listArchives: ({ location, projectId }, sandboxId) =>
       listArchives(archiveAt(archives, location), projectId, { sandboxId, limit: MAX_LISTED, signal: stop }),
@@ -107,7 +108,7 @@ export function createPassage(state: NodeState, { archives, limits, packer, stop
           const { archive, ref } = placeOf(order);
           const ends = AbortSignal.any([opened.signal, signalOf({ stop }, signal)]);
           await using use = await useSpace(state, archive, ref.space, ends);
-          const { points } = await readIndex(archive, ref, limits, use.signal);
+          const { points } = await readIndex(archive, ref, { limits, signal: use.signal });
           const events = importPoints({
             ...{
               vault: opened.vault,

@@ -49,7 +49,7 @@ describe('points of a Btrfs', () => {
     };
     const space = newId('project', chance);
     const send = async (points: readonly SnapshotId[], base: ArchiveRef | null) => {
-      const facts = { sandboxId, template: 'base', madeAt: new Date(0).toISOString(), limits: LIMITS };
+      const facts = { sandboxId, template: 'base', madeAt: new Date(0).toISOString(), limits: LIMITS, seal: null };
       const plan = { vault: from, archive, space, points, base, ...facts };
       const last = (await Array.fromAsync(exportPoints(plan))).at(-1);
       const ref = last?.kind === 'done' ? parseArchiveRef(last.archive) : undefined;
@@ -68,7 +68,7 @@ describe('points of a Btrfs', () => {
     expect(changed.readBytes).toBe(3 * 256 * 1024 + state.length);
     expect(changed.sentBytes).toBeLessThan(300 * 1024);
 
-    const index = await readIndex(archive, changed.ref, LIMITS);
+    const index = await readIndex(archive, changed.ref, { limits: LIMITS });
     const names = new Map([first, second].map((name) => [name, newSnapshot()]));
     const copy: SandboxId = newId('sandbox', chance);
     const plan = {
