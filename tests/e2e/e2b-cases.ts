@@ -152,31 +152,37 @@ export function e2bCases(given: () => newest.ConnectionOpts): void {
   });
 
   it('uses git', async () => {
-    const { git, files } = sandbox;
-    const [repo, remote] = ['/home/user/repo', '/home/user/remote.git'];
-    await git.init(remote, { bare: true });
-    await git.init(repo, { initialBranch: 'main' });
-    await git.configureUser('A', 'a@example.org', { scope: 'local', path: repo });
-    await git.setConfig('pull.rebase', 'true', { scope: 'local', path: repo });
-    expect(await git.getConfig('pull.rebase', { scope: 'local', path: repo })).toBe('true');
-    await files.write('repo/file', 'one');
-    await git.add(repo);
-    await git.commit(repo, 'one');
-    await git.remoteAdd(repo, 'origin', remote);
-    expect(await git.remoteGet(repo, 'origin')).toBe(remote);
-    await git.push(repo, { remote: 'origin', branch: 'main' });
-    await git.createBranch(repo, 'side');
-    expect(await git.branches(repo)).toMatchObject({ currentBranch: 'side' });
-    await git.checkoutBranch(repo, 'main');
-    await git.deleteBranch(repo, 'side');
-    await files.write('repo/file', 'changed');
-    expect(await git.status(repo)).toMatchObject({ isClean: false });
-    await git.restore(repo, { paths: ['file'] });
-    await git.reset(repo, { mode: 'hard', target: 'HEAD' });
-    await git.clone(remote, { path: '/home/user/clone', branch: 'main' });
-    await git.pull('/home/user/clone');
-    expect(await files.read('clone/file')).toBe('one');
-    expect(await git.status(repo)).toMatchObject({ isClean: true });
+    const releases = [newest.Sandbox, earlier.Sandbox as unknown as typeof newest.Sandbox];
+    for (const [at, release] of releases.entries()) {
+      const { git, files } = await release.connect(sandbox.sandboxId, options);
+      const folder = `/home/user/git-${at}`;
+      const [repo, remote] = [`${folder}/repo`, `${folder}/remote.git`];
+      await git.init(remote, { bare: true });
+      await git.init(repo, { initialBranch: 'main' });
+      await git.configureUser('A', 'a@example.org', { scope: 'local', path: repo });
+      await git.setConfig('pull.rebase', 'true', { scope: 'local', path: repo });
+      expect(await git.getConfig('pull.rebase', { scope: 'local', path: repo })).toBe('true');
+      await files.write(`${repo}/file`, 'one');
+      await git.add(repo);
+      await git.commit(repo, 'one');
+      await git.remoteAdd(repo, 'origin', remote);
+      expect(await git.remoteGet(repo, 'origin')).toBe(remote);
+      await git.push(repo, { remote: 'origin', branch: 'main' });
+      await git.createBranch(repo, 'side');
+      expect(await git.branches(repo)).toMatchObject({ currentBranch: 'side' });
+      await git.checkoutBranch(repo, 'main');
+      await git.deleteBranch(repo, 'side');
+      await files.write(`${repo}/file`, 'changed');
+      expect(await git.status(repo)).toMatchObject({ isClean: false });
+      await git.restore(repo, { paths: ['file'] });
+      await git.reset(repo, { mode: 'hard', target: 'HEAD' });
+      await git.clone(remote, { path: `${folder}/clone`, branch: 'main' });
+      await git.pull(`${folder}/clone`);
+      expect(await files.read(`${folder}/clone/file`)).toBe('one');
+      expect(await git.status(repo)).toMatchObject({ isClean: true });
+      await git.dangerouslyAuthenticate({ username: `user-${at}`, password: 'word', host: 'git.example' });
+      expect(await files.read('.git-credentials')).toContain(`https://user-${at}:word@git.example`);
+    }
   });
 
   it('keeps a process, with its pid, over pauses', async () => {

@@ -151,9 +151,7 @@ describe.each(SDKS)('the SDK %s', (_version, { Sandbox, SandboxNotFoundError, Au
   });
 });
 
-describe('forks by the SDK 2.51.0', () => {
-  const [[, { Sandbox }]] = SDKS;
-
+describe.each(SDKS)('forks by the SDK %s', (_version, { Sandbox }) => {
   it('are sandboxes of their own, with ends of their own', async () => {
     const source = await Sandbox.create({ ...world.options, timeoutMs: 600_000 });
     const forks = await source.fork({ count: 2, timeoutMs: 60_000 });
