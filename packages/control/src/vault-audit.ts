@@ -8,8 +8,8 @@ import type { ControlPorts } from './ports.ts';
 import { retryUnavailable } from './retry.ts';
 import type { RecordedVault } from './vault-records.ts';
 
-/** `open`: something needed the vault. `rotate`: its key is to be another. `lease`: a look, whose answer was not the one before. */
-type UnwrapCause = 'open' | 'rotate' | 'lease';
+/** `open`: something needed the vault. `rotate`: its key is to be another. `lease`: a look, whose answer was not the one before. `archive`: one was read. */
+type UnwrapCause = 'open' | 'rotate' | 'lease' | 'archive';
 
 export interface UnwrapUse {
   readonly vault: Pick<RecordedVault, 'name' | 'organisationId'>;

@@ -7,6 +7,9 @@
  */
 import {
   AppError,
+  type ArchiveKeyPlace,
+  archiveKeyOf,
+  DEFAULT_ORGANISATION,
   DEFAULT_VAULT,
   type KeyBytes,
   type Keyring,
@@ -15,9 +18,13 @@ import {
   keyringToken,
   newKeyring,
   type OrganisationId,
+  type ProjectId,
+  unwrapArchiveKey,
   unwrapKeyring,
   type VaultName,
+  type WrappedArchiveKey,
   wipeKeyring,
+  wrapArchiveKey,
   wrapKeyring,
 } from '@space/core';
 import type { Asker } from './audit-records.ts';
@@ -42,6 +49,11 @@ export interface VaultOpening extends Disposable {
   readonly token: string | null;
   /** To be called once it is open; throws `vault_revoked` when it has to be closed again. */
   confirm(): Promise<void>;
+}
+
+export interface ArchiveSeal {
+  readonly key: KeyBytes;
+  readonly wrapped: WrappedArchiveKey;
 }
 
 /** What seals the tenant's content in the records; whoever has it does not wipe it. */
@@ -149,6 +161,45 @@ export class VaultKeys {
     if (keyring === null) throw new AppError('vault_key_wrong', `The vault ${recorded.name} has no keyring.`);
     const how = this.#howKept(keyring.reference, recorded);
     return this.audit.around({ vault: recorded, cause, by }, () => unwrapKeyring(keyring, how));
+  }
+
+  /** What archives of the project out of the vault, which is open, are encrypted with; null: it is plain. Whoever asks for it wipes the key. */
+  async archiveSeal(name: VaultName, projectId: ProjectId): Promise<ArchiveSeal | null> {
+    const recorded = await this.#ports.records.vaults.find(name);
+    if (recorded === null || recorded.keyring === null) return null;
+    const held = this.content(name);
+    if (held === null) throw new AppError('kms_unavailable', `The KMS of the vault ${name} does not answer.`);
+    const place = { ...contextOf(recorded), projectId };
+    const key = archiveKeyOf(held.key, place);
+    try {
+      const { reference } = recorded.keyring;
+      const wrapped = await wrapArchiveKey(key, place, this.#howKept(reference, recorded));
+      return { key, wrapped: { ...contextOf(recorded), reference, wrapped } };
+    } catch (thrown) {
+      key.wipe();
+      throw thrown;
+    }
+  }
+
+  /**
+   * The key of an archive of the project, also of one of another installation. Whoever asks for it wipes it. Throws as its KMS;
+   * `vault_revoked` when its vault is one of ours, and is.
+   */
+  async archiveKey({ reference, wrapped, ...owner }: WrappedArchiveKey, projectId: ProjectId): Promise<KeyBytes> {
+    const vault = { name: owner.vault, organisationId: owner.organisationId };
+    const place: ArchiveKeyPlace = { ...owner, projectId };
+    const { tenants, vaults } = this.#ports.records;
+    const recorded = await vaults.find(vault.name);
+    if (recorded?.organisationId === vault.organisationId) {
+      this.note(recorded);
+      requireNotRevoked(recorded);
+    }
+    const how = this.#howKept(reference, vault);
+    // What is of no organisation here is brought in by who runs the installation.
+    const isOurs = (await tenants.organisationOf(projectId)) === vault.organisationId;
+    const audited = { ...vault, organisationId: isOurs ? vault.organisationId : DEFAULT_ORGANISATION };
+    const use = { vault: audited, cause: 'archive', by: null } as const;
+    return this.audit.around(use, () => unwrapArchiveKey(wrapped, place, how));
   }
 
   /** Whether its KMS would unwrap it now. Throws as `unwrap`; leaves no key, and no record. */

@@ -15,10 +15,13 @@ import {
   AppError,
   asAppError,
   DEFAULT_VAULT,
+  type ExportOrder,
   type KeyBytes,
   type NodePort,
   type NodeVault,
   type OrganisationId,
+  parseArchiveRef,
+  type SealedSource,
   SHUT_CODES,
   type VaultName,
 } from '@space/core';
@@ -29,6 +32,8 @@ import { VaultKeys } from './vault-keys.ts';
 const CLOSE_AFTER_MS = 60 * 60_000;
 /** While its KMS does not answer, one that is open is used without being asked for so long. */
 const ASK_AGAIN_MS = 30_000;
+
+type Sealable = Pick<ExportOrder, 'vault' | 'projectId' | 'seal'>;
 
 interface Use {
   count: number;
@@ -131,11 +136,16 @@ export class Vaults {
             throw new AppError('not_found', `${sandboxId} went with its vault.`);
           },
         ),
-      importPoints: (order, signal) => usable(order.vault, () => node.importPoints(order, signal)),
-      handOver: (order, signal) => usable(order.vault, () => node.handOver(order, signal)),
-      arrive: (order, signal) => usable(order.vault, () => node.arrive(order, signal)),
+      importPoints: (order, signal) =>
+        usable(order.vault, () => this.#withKey(node, order, (keyed) => node.importPoints(keyed, signal))),
+      handOver: (order, signal) =>
+        usable(order.vault, () => this.#sealed(order, (sealed) => node.handOver(sealed, signal))),
+      arrive: (order, signal) =>
+        usable(order.vault, () => this.#withKey(node, order, (keyed) => node.arrive(keyed, signal))),
       ensureReady: (vault, template, size) => usable(vault, () => node.ensureReady(vault, template, size)),
-      exportPoints: (order, signal) => this.#stream(order.vault, () => node.exportPoints(order, signal)),
+      exportPoints: (order, signal) =>
+        this.#stream(order.vault, () => this.#sealedStream(order, (sealed) => node.exportPoints(sealed, signal))),
+      readArchive: (source) => this.#withKey(node, source, (keyed) => node.readArchive(keyed)),
       // It opens nothing, and what is being removed keeps the vault open.
       deletePoint: (vault, snapshotId) =>
         this.#orGone(
@@ -321,6 +331,42 @@ export class Vaults {
     } finally {
       this.#ended(use);
     }
+  }
+
+  /** An order to export, with what its archive is encrypted with: another copy of the key for each time that it is given. */
+  async #sealed<O extends Sealable, T>(order: O, call: (sealed: O) => Promise<T>): Promise<T> {
+    const seal = await this.#keys.archiveSeal(order.vault, order.projectId);
+    if (seal === null) return await call(order);
+    using key = seal.key;
+    return await call({ ...order, seal: { key: key.reveal(), wrapped: seal.wrapped } });
+  }
+
+  async *#sealedStream<O extends Sealable, T>(
+    order: O,
+    call: (sealed: O) => AsyncIterable<T>,
+  ): AsyncGenerator<T, void> {
+    const seal = await this.#keys.archiveSeal(order.vault, order.projectId);
+    if (seal === null) return yield* call(order);
+    using key = seal.key;
+    yield* call({ ...order, seal: { key: key.reveal(), wrapped: seal.wrapped } });
+  }
+
+  /** As `#sealed`, for what reads an archive, whoever made it. Where it cannot be read at all, the node says whether that matters. */
+  async #withKey<S extends SealedSource, T>(
+    node: Pick<NodePort, 'readArchiveKey'>,
+    source: S,
+    call: (keyed: S) => Promise<T>,
+  ): Promise<T> {
+    const { location, archive } = source;
+    const ref = parseArchiveRef(archive);
+    const plain = (thrown: unknown) => {
+      if (isCode(thrown, 'not_found') || isCode(thrown, 'archive_damaged')) return null;
+      throw thrown;
+    };
+    const wrapped = ref === undefined ? null : await node.readArchiveKey({ location, archive }).catch(plain);
+    if (ref === undefined || wrapped === null) return await call(source);
+    using key = await this.#keys.archiveKey(wrapped, ref.space);
+    return await call({ ...source, key: key.reveal() });
   }
 
   async #using<T>(name: VaultName, call: () => Promise<T>): Promise<T> {

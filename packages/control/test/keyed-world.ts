@@ -12,10 +12,11 @@ const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const chance = { bytes: (count: number) => randomBytes(count) };
 
 export class Keyed extends World {
-  readonly kms = new FakeKms();
+  readonly kms: FakeKms;
 
-  constructor() {
+  constructor(kms = new FakeKms()) {
     super();
+    this.kms = kms;
     this.restart();
   }
 

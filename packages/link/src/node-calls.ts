@@ -34,6 +34,7 @@ export const NODE_CALLS = {
   changed: 'read',
   exportPoints: 'stream',
   readArchive: 'read',
+  readArchiveKey: 'read',
   importPoints: 'abortable',
   handOver: 'abortable',
   arrive: 'abortable',
@@ -112,13 +113,19 @@ const OF_A_VAULT: readonly string[] = [
 ] satisfies readonly NodeCall[];
 const OF_A_POINT: readonly string[] = ['deletePoint', 'checkPoint', 'pointOwner'] satisfies readonly NodeCall[];
 
+const OF_AN_ARCHIVE: readonly string[] = [
+  'readArchive',
+  'readArchiveKey',
+  'removeArchive',
+] satisfies readonly NodeCall[];
+
 /** Those whose first argument is a list, of sandboxes or of what is for each. */
 const OF_MANY: readonly string[] = ['reserveMemory', 'releaseMemory'] satisfies readonly NodeCall[];
 
 /** Throws `bad_request`. */
 export function checkNodeArgs(method: string, args: readonly unknown[]): void {
   const [first, second] = args;
-  if (method === 'readArchive' || method === 'removeArchive') checkSource(first);
+  if (OF_AN_ARCHIVE.includes(method)) checkSource(first);
   else if (method === 'listArchives' || method === 'collectArchives') {
     checkOrder(first);
     if (method === 'listArchives' && second !== null) checkId('sandbox', second);

@@ -17,6 +17,7 @@ import {
   type ArriveOrder,
   type HandedOver,
   type HandOverOrder,
+  type KeyBytes,
   MANIFEST_FORMAT,
   type NodePort,
   type SandboxRecord,
@@ -24,11 +25,20 @@ import {
   type Vault,
 } from '@space/core';
 import type { NodeState } from './orders.ts';
-import { archiveAt, type PassageOptions, refOf, signalOf, useSpace } from './passage.ts';
+import { archiveAt, heldKey, heldSeal, type PassageOptions, refOf, signalOf, useSpace } from './passage.ts';
 
 const NONCE_BYTES = 16;
 
 type Moves = Pick<NodePort, 'handOver' | 'arrive'>;
+
+interface Bringing {
+  readonly vault: Vault;
+  readonly index: ArchiveIndex;
+  readonly order: Omit<ArriveOrder, 'key'>;
+  /** Null: the archive is not encrypted. */
+  readonly key: KeyBytes | null;
+  readonly signal: AbortSignal;
+}
 
 export function createMoves(state: NodeState, options: PassageOptions): Moves {
   const { ledger, machinery } = state;
@@ -60,6 +70,7 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
 
   async function seal(vault: Vault, record: SandboxRecord, order: HandOverOrder, stopped: AbortSignal) {
     const { location, move } = order;
+    using held = heldSeal(order.seal);
     const archive = archiveAt(options.archives, location);
     await using use = await useSpace(state, archive, order.projectId, stopped);
     const { signal } = use;
@@ -71,7 +82,7 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
       space: order.projectId,
       base: order.base === null ? null : refOf(order.base),
       limits: options.limits,
-      seal: null,
+      seal: held.seal,
       madeAt: new Date(machinery.clock.now()).toISOString(),
       move: {
         ...move,
@@ -103,7 +114,8 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
     await ledger.write(vault, record);
   }
 
-  async function arrive(order: ArriveOrder, stopped: AbortSignal): Promise<Arrived> {
+  async function arrive({ key: given, ...order }: ArriveOrder, stopped: AbortSignal): Promise<Arrived> {
+    using key = heldKey(given);
     const vault = ledger.vault(order.vault);
     const here = ledger.find(order.sandboxId)?.record;
     if (here?.moved?.archive === order.archive) {
@@ -115,14 +127,14 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
     if (here?.life) throw new AppError('wrong_state', `${order.sandboxId} is here, and runs.`);
     await using use = await useSpace(state, archive, ref.space, stopped);
     const { signal } = use;
-    const index = await readIndex(archive, ref, { limits: options.limits, signal });
+    const index = await readIndex(archive, ref, { limits: options.limits, key, signal });
     if (here !== undefined && here.moved === undefined && here.head === index.head) {
       // It has arrived before, and whoever asked was not told.
       await claimMove(archive, ref, order.claimant, signal);
       return { head: here.head, generation: here.generation };
     }
     const record = recordOf(index, order);
-    await bring(vault, index, order, signal, async () => {
+    await bring({ vault, index, order, key, signal }, async () => {
       await claimMove(archive, ref, order.claimant, signal);
       await ledger.write(vault, record);
     });
@@ -131,10 +143,7 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
 
   /** What this attempt brought goes again when it fails: it may be given up. */
   async function bring(
-    vault: Vault,
-    { points }: ArchiveIndex,
-    order: ArriveOrder,
-    signal: AbortSignal,
+    { vault, index: { points }, order, key, signal }: Bringing,
     settle: () => Promise<void>,
   ): Promise<void> {
     const before = new Set(await vault.points());
@@ -143,7 +152,7 @@ export function createMoves(state: NodeState, options: PassageOptions): Moves {
     const check = () => ledger.checkEpoch(order.sandboxId, order.epoch);
     try {
       const { packer } = options;
-      const plan = { vault, archive, packer, space, points, chance: machinery.chance, check, signal };
+      const plan = { vault, archive, packer, key, space, points, chance: machinery.chance, check, signal };
       for await (const _event of importPoints({ ...plan, as: { kind: 'same' } }));
       check();
       await settle();

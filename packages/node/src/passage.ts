@@ -6,11 +6,13 @@
 import {
   type ArchivedPoint,
   type ArchiveIndex,
+  type ArchiveSeal,
   beginUse,
   collectSpace,
   exportPoints,
   importPoints,
   listArchives,
+  readArchiveKey,
   readIndex,
   removeArchive,
 } from '@space/archive';
@@ -18,9 +20,11 @@ import {
   AppError,
   type Archive,
   type ArchiveRef,
+  type ArchiveSealOrder,
   type ArchiveSource,
   type ArchiveSummary,
   type ImportOrder,
+  KeyBytes,
   kindOf,
   type MoveFacts,
   type NodePort,
@@ -41,7 +45,13 @@ export interface PassageOptions {
 
 type Passage = Pick<
   NodePort,
-  'exportPoints' | 'readArchive' | 'importPoints' | 'listArchives' | 'removeArchive' | 'collectArchives'
+  | 'exportPoints'
+  | 'readArchive'
+  | 'readArchiveKey'
+  | 'importPoints'
+  | 'listArchives'
+  | 'removeArchive'
+  | 'collectArchives'
 >;
 
 /** Each is read for a list. */
@@ -66,7 +76,8 @@ export function createPassage(state: NodeState, { archives, limits, packer, stop
     ref: refOf(archive),
   });
   return {
-    async *exportPoints({ vault, sandboxId, location, projectId, template, points, base }, signal) {
+    async *exportPoints({ vault, sandboxId, location, projectId, template, points, base, seal: given }, signal) {
+      using held = heldSeal(given);
       using opened = state.vaults.begin(vault);
       const archive = archiveAt(archives, location);
       const ends = AbortSignal.any([opened.signal, signalOf({ stop }, signal)]);
@@ -81,14 +92,19 @@ export function createPassage(state: NodeState, { archives, limits, packer, stop
         points,
         base: base === null ? null : refOf(base),
         limits,
-        seal: null,
+        seal: held.seal,
         madeAt: new Date(machinery.clock.now()).toISOString(),
         signal: use.signal,
       });
     },
-    async readArchive(source) {
+    async readArchive({ key, ...source }) {
+      using held = heldKey(key);
       const { archive, ref } = placeOf(source);
-      return summaryOf(await readIndex(archive, ref, { limits, signal: stop }), state);
+      return summaryOf(await readIndex(archive, ref, { limits, key: held, signal: stop }), state);
+    },
+    readArchiveKey: async (source) => {
+      const { archive, ref } = placeOf(source);
+      return readArchiveKey(archive, ref, stop);
     },
     listArchives: ({ location, projectId }, sandboxId) =>
       listArchives(archiveAt(archives, location), projectId, { sandboxId, limit: MAX_LISTED, signal: stop }),
@@ -102,18 +118,20 @@ export function createPassage(state: NodeState, { archives, limits, packer, stop
       const plan = { archive, packer, space: projectId, clock, chance, insists, restMs: COLLECT_REST_MS };
       return collectSpace({ ...plan, signal: signalOf({ stop }, signal) });
     },
-    importPoints: (order, signal) =>
+    importPoints: ({ key: given, ...order }, signal) =>
       machinery.tracer.span({ name: 'node importPoints', attributes: { 'space.sandbox': order.sandboxId } }, () =>
         ledger.exclusively(order, async (opened) => {
+          using key = heldKey(given);
           const { archive, ref } = placeOf(order);
           const ends = AbortSignal.any([opened.signal, signalOf({ stop }, signal)]);
           await using use = await useSpace(state, archive, ref.space, ends);
-          const { points } = await readIndex(archive, ref, { limits, signal: use.signal });
+          const { points } = await readIndex(archive, ref, { limits, key, signal: use.signal });
           const events = importPoints({
             ...{
               vault: opened.vault,
               archive,
               packer,
+              key,
               space: ref.space,
               points,
               chance: machinery.chance,
@@ -126,6 +144,18 @@ export function createPassage(state: NodeState, { archives, limits, packer, stop
         }),
       ),
   };
+}
+
+/** The key of an order, which is overwritten where it came in, and here when it is done with. */
+export function heldKey(given: Uint8Array | undefined): KeyBytes | null {
+  return given === undefined ? null : KeyBytes.movedFrom(given);
+}
+
+/** As `heldKey`, with what an archive has along of it. */
+export function heldSeal(given: ArchiveSealOrder | undefined): { readonly seal: ArchiveSeal | null } & Disposable {
+  if (given === undefined) return { seal: null, [Symbol.dispose]: () => undefined };
+  const key = KeyBytes.movedFrom(given.key);
+  return { seal: { key, wrapped: given.wrapped }, [Symbol.dispose]: () => key.wipe() };
 }
 
 export function signalOf({ stop }: Pick<PassageOptions, 'stop'>, signal: AbortSignal | undefined): AbortSignal {
@@ -145,7 +175,7 @@ export function refOf(text: string): ArchiveRef {
   return ref;
 }
 
-function namesOf(points: readonly ArchivedPoint[], { points: names }: ImportOrder) {
+function namesOf(points: readonly ArchivedPoint[], { points: names }: Pick<ImportOrder, 'points'>) {
   if (points.length !== names.length) {
     throw new AppError('bad_request', `The archive has ${points.length} points, and ${names.length} names were given.`);
   }

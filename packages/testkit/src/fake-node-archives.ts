@@ -14,7 +14,9 @@ import {
   type ProjectId,
   parseArchiveRef,
   type SandboxId,
+  type SealedSource,
   type SnapshotId,
+  type WrappedArchiveKey,
 } from '@space/core';
 import type { FakeGuestState } from './fake-node-guest.ts';
 
@@ -31,6 +33,8 @@ type Written = ExportOrder | HandOverOrder;
 interface FakeArchived {
   readonly order: Written;
   readonly points: readonly ArchivedFakePoint[];
+  /** Of one that is encrypted. */
+  readonly key?: string;
 }
 
 export class FakeNodeArchives {
@@ -56,13 +60,19 @@ export class FakeNodeArchives {
     // No two moves have one name.
     const nonce = 'move' in order ? this.#nonce++ : null;
     const digest = createHash('sha256')
-      .update(JSON.stringify([order, points, nonce]))
+      .update(JSON.stringify([{ ...order, seal: null }, points, nonce]))
       .digest('hex') as Digest;
     return formatArchiveRef({ space: order.projectId, sandboxId: order.sandboxId, digest });
   }
 
-  put(archive: string, archived: FakeArchived): void {
-    this.#archives.set(archive, archived);
+  put(archive: string, { order, points }: FakeArchived): void {
+    const { seal } = order;
+    this.#archives.set(archive, { order, points, ...(seal === undefined ? {} : { key: taken(seal.key) }) });
+  }
+
+  /** With which it is encrypted; null: it is not. */
+  keyOf(source: ArchiveSource): WrappedArchiveKey | null {
+    return this.#find(source).order.seal?.wrapped ?? null;
   }
 
   /** What it was made by. */
@@ -104,7 +114,16 @@ export class FakeNodeArchives {
     if (claimant !== by) throw new AppError('move_taken', 'The move was taken up by another installation, or undone.');
   }
 
-  read({ location, archive }: ArchiveSource): FakeArchived {
+  read({ key, ...source }: SealedSource): FakeArchived {
+    const found = this.#find(source);
+    const given = key === undefined ? undefined : taken(key);
+    if (found.key !== undefined && given !== found.key) {
+      throw new AppError('vault_key_wrong', `${source.archive} does not open by that key.`);
+    }
+    return found;
+  }
+
+  #find({ location, archive }: ArchiveSource): FakeArchived {
     checkLocation(location);
     if (parseArchiveRef(archive) === undefined) throw new AppError('bad_request', 'That is no name of an archive.');
     const found = this.#archives.get(archive);
@@ -113,7 +132,7 @@ export class FakeNodeArchives {
     return found;
   }
 
-  summary(source: ArchiveSource): ArchiveSummary {
+  summary(source: SealedSource): ArchiveSummary {
     const { order, points } = this.read(source);
     const places = new Map(points.map(({ id }, at) => [id, at]));
     return {
@@ -133,6 +152,13 @@ export class FakeNodeArchives {
       move: 'move' in order ? order.move : null,
     };
   }
+}
+
+/** As a node does: what it took over is overwritten where it was. */
+function taken(key: Uint8Array): string {
+  const text = Buffer.from(key).toString('hex');
+  key.fill(0);
+  return text;
 }
 
 export function checkLocation(location: string): void {

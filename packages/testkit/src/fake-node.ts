@@ -59,6 +59,7 @@ import {
   type ProcessInput,
   type RewindOrder,
   type SandboxId,
+  type SealedSource,
   SIZE_LIMITS,
   type Size,
   type SnapshotId,
@@ -71,6 +72,7 @@ import {
   type TemplateStatus,
   type VaultName,
   type WatchedDirectory,
+  type WrappedArchiveKey,
   type Xattr,
 } from '@space/core';
 import { fakeCopy } from './fake-copy.ts';
@@ -453,9 +455,14 @@ export class FakeNode implements NodePort {
     await this.faults.at('exportPoints done');
   }
 
-  async readArchive(source: ArchiveSource): Promise<ArchiveSummary> {
+  async readArchive(source: SealedSource): Promise<ArchiveSummary> {
     await this.faults.at('readArchive');
     return this.archives.summary(source);
+  }
+
+  async readArchiveKey(source: ArchiveSource): Promise<WrappedArchiveKey | null> {
+    await this.faults.at('readArchiveKey');
+    return this.archives.keyOf(source);
   }
 
   async importPoints(order: ImportOrder): Promise<void> {

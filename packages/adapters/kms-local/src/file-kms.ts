@@ -1,9 +1,11 @@
 /**
  * Keys in files of one folder: `NAME.key` holds 32 random bytes, in base 64, and is readable for the platform alone. The file is
  * read each time it is needed, so that one who takes it away has revoked it.
+ *
+ * Keys of other installations, whose archives are to be read here, lie in `others/`. They unwrap and wrap nothing.
  */
 import { randomBytes } from 'node:crypto';
-import { link, mkdir, open, rm } from 'node:fs/promises';
+import { link, mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, type KeyContext, type Kms } from '@space/core';
 import { LOCAL_KEY_BYTES, notOurs, unwrapWith, wrapWith } from './envelope.ts';
@@ -18,13 +20,19 @@ export function fileKms(folder: string, name: string): Kms {
   const placeIn = (context: KeyContext) => ({ by: `file ${name}`, context });
   const unwrap: Kms['unwrap'] = async (wrapped, context, signal) => {
     signal.throwIfAborted();
-    const key = await readKey(path, name);
-    try {
-      if (wrapped[0] !== VERSION) throw notOurs();
-      return unwrapWith(key, wrapped.subarray(1), placeIn(context));
-    } finally {
-      key.fill(0);
+    if (wrapped[0] !== VERSION) throw notOurs();
+    let refusal: unknown;
+    for (const one of [path, ...(await othersIn(folder))]) {
+      const key = await readKey(one, name);
+      try {
+        return unwrapWith(key, wrapped.subarray(1), placeIn(context));
+      } catch (thrown) {
+        refusal ??= thrown;
+      } finally {
+        key.fill(0);
+      }
     }
+    throw refusal;
   };
   return {
     unwrap,
@@ -39,6 +47,15 @@ export function fileKms(folder: string, name: string): Kms {
       }
     },
   };
+}
+
+async function othersIn(folder: string): Promise<readonly string[]> {
+  const others = join(folder, 'others');
+  const names = await readdir(others).catch((thrown: NodeJS.ErrnoException) => {
+    if (thrown.code === 'ENOENT') return [];
+    throw new AppError('kms_unavailable', 'The keys of other installations cannot be read.', { cause: thrown });
+  });
+  return names.filter((one) => one.endsWith('.key')).map((one) => join(others, one));
 }
 
 /** Makes the key unless it is there: whole, durable and private, or not at all. */

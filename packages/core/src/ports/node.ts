@@ -3,9 +3,11 @@
  * separate processes. Each order carries the sandbox's epoch; the node refuses one that is lower than the highest it has
  * seen (`superseded`), checked again before every effect.
  */
+
 import type { Changed } from '../cadence.ts';
 import type { ErrorCode } from '../errors.ts';
 import type { LifeId, ProcessId, ProjectId, SandboxId, SnapshotId, VaultName } from '../ids.ts';
+import type { WrappedArchiveKey } from '../keys/archive-key.ts';
 import type { Real } from '../lifecycle.ts';
 import type { MovedTo, SnapshotKind } from '../manifest.ts';
 import type { SecretGrant } from '../secrets/secret-binding.ts';
@@ -97,7 +99,9 @@ export interface NodePort extends NodeFiles {
    */
   exportPoints(order: ExportOrder, signal?: AbortSignal): AsyncIterable<ExportEvent>;
   /** What an archive holds. Throws `not_found`, `archive_damaged`, `archive_unsupported`, `archive_unavailable`, `size_impossible`. */
-  readArchive(source: ArchiveSource): Promise<ArchiveSummary>;
+  readArchive(source: SealedSource): Promise<ArchiveSummary>;
+  /** The key that an archive is encrypted with, as it has it along; null: it is not encrypted. Throws as `readArchive`. */
+  readArchiveKey(source: ArchiveSource): Promise<WrappedArchiveKey | null>;
   /**
    * Brings the points of an archive into a vault, as those of a sandbox that does not exist yet. One that broke off is given
    * again, and goes on. Throws as `readArchive`, and `insufficient_space`.
@@ -217,6 +221,18 @@ export interface ArchiveSource {
   readonly archive: string;
 }
 
+export interface SealedSource extends ArchiveSource {
+  /** Of one that is encrypted. Whoever takes the order over overwrites it. */
+  readonly key?: Uint8Array;
+}
+
+/** What an archive is encrypted with. */
+export interface ArchiveSealOrder {
+  /** Whoever takes the order over overwrites it. */
+  readonly key: Uint8Array;
+  readonly wrapped: WrappedArchiveKey;
+}
+
 export interface ExportOrder {
   readonly vault: VaultName;
   readonly sandboxId: SandboxId;
@@ -228,6 +244,8 @@ export interface ExportOrder {
   readonly points: readonly SnapshotId[];
   /** An earlier archive of the sandbox, of which nothing is read or sent again. */
   readonly base: string | null;
+  /** Left out: it is not encrypted, as the vault is not. */
+  readonly seal?: ArchiveSealOrder;
 }
 
 export type ExportEvent =
@@ -268,7 +286,7 @@ export interface ArchivedPointSummary {
   readonly takenAt: string;
 }
 
-export interface ImportOrder extends Order, ArchiveSource {
+export interface ImportOrder extends Order, SealedSource {
   /** What each point is called here, in the order of the summary. */
   readonly points: readonly SnapshotId[];
   readonly generation: number;
@@ -328,7 +346,7 @@ export interface HandedOver {
   readonly sentBytes: number;
 }
 
-export interface ArriveOrder extends Order, ArchiveSource {
+export interface ArriveOrder extends Order, SealedSource {
   /** Who takes it up: an installation, by a name that no other one has. */
   readonly claimant: string;
 }
