@@ -1,6 +1,7 @@
 /** The platform as its own processes, as `npm start` runs them: each can be killed, and all started again. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Config } from '@space/server';
@@ -57,6 +58,19 @@ export async function startDaemon(
   });
   if (url === null) throw new Error('the daemon did not say where it serves');
   return { process: child, url, apiKey, ended };
+}
+
+/** Not one that the kernel gives to whoever connects while the platform is down. */
+export async function freePort(random: () => number): Promise<number> {
+  const port = 20_000 + Math.floor(random() * 10_000);
+  const server = createServer();
+  const isFree = await new Promise<boolean>((resolve) => {
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => resolve(true));
+  });
+  if (!isFree) return freePort(random);
+  await new Promise((resolve) => server.close(resolve));
+  return port;
 }
 
 /** The processes that the supervisor has started and not yet reaped, by role. */

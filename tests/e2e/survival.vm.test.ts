@@ -6,12 +6,11 @@
  * `SPACE_ROUNDS`: so many.
  */
 import { mkdtemp, readdir } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Sandbox } from '@space/sdk';
 import { type Config, processesNaming, startPlatform } from '@space/server';
 import { expect, it } from 'vitest';
-import { type Daemon, endDaemon, killRole, ROLES, rolesOf, startDaemon } from './daemon.ts';
+import { type Daemon, endDaemon, freePort, killRole, ROLES, rolesOf, startDaemon } from './daemon.ts';
 import { removeAll, testConfig } from './world.ts';
 
 const ROUNDS = Number(process.env['SPACE_ROUNDS'] ?? (process.env['SPACE_FULL'] === '1' ? 200 : 10));
@@ -213,19 +212,6 @@ async function expectNothingStray(
 async function stateOf({ sandbox }: Tracked): Promise<string> {
   await sandbox.refresh();
   return sandbox.status;
-}
-
-/** Not one that the kernel gives to whoever connects while the platform is down. */
-async function freePort(random: () => number): Promise<number> {
-  const port = 20_000 + Math.floor(random() * 10_000);
-  const server = createServer();
-  const isFree = await new Promise<boolean>((resolve) => {
-    server.once('error', () => resolve(false));
-    server.listen(port, '127.0.0.1', () => resolve(true));
-  });
-  if (!isFree) return freePort(random);
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 /** mulberry32. */
