@@ -3,6 +3,8 @@
 MIN_RUST_MINOR=85
 # System users, whom nobody logs in as.
 USERS='space-node space-control space-gateway'
+# What only the tests use; ./test sets SPACE_FOR_TESTS.
+FOR_TESTS='systemd zsh'
 # Another apt (unattended upgrades, say) is waited for this long.
 APT_WAIT_S=300
 
@@ -26,6 +28,8 @@ find_wanted() {
   has_postgresql || WANTED="$WANTED postgresql"
   command -v npm >/dev/null 2>&1 || WANTED="$WANTED nodejs npm"
   find_cargo || WANTED="$WANTED $(debian_rust)"
+  # shellcheck disable=SC2086 # a list of names
+  [ -z "${SPACE_FOR_TESTS-}" ] || WANTED="$WANTED $(missing_packages $FOR_TESTS)"
 }
 
 has_postgresql() {

@@ -104,6 +104,14 @@ describe('packages', () => {
     expect(sh('missing_packages zstd gcc mmdebstrap').out).toBe('gcc mmdebstrap ');
   });
 
+  test('what only the tests use is installed for them only', () => {
+    fake('dpkg-query', 'exit 1');
+    const wanted = (env: Record<string, string>) =>
+      sh('DEBIAN=12; find_wanted; echo $WANTED', env).out.trim().split(' ');
+    expect(wanted({})).not.toContain('zsh');
+    expect(wanted({ SPACE_FOR_TESTS: '1' })).toEqual([...wanted({}), 'systemd', 'zsh']);
+  });
+
   test.each([
     ['rustc 1.95.0 (59807616e 2026-04-14)', 0],
     ['rustc 1.85.1 (Debian)', 0],

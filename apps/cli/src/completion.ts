@@ -35,20 +35,45 @@ const TYPED = `\${words[@]:1}`;
  * The library's script, made fit for being sourced again, by the file of every shell and by hand (it declares constants
  * readonly), and for words that hold what a shell would carry out, which Tab must not do (it evaluates them unquoted).
  */
-export function bashScript(): string {
+function bashScript(): string {
+  const made = libraryScript('bash')
+    .replace(/^readonly /gm, '')
+    .replace(TYPED, `$(printf '%q ' "${TYPED}")`);
+  return `${BASH_WORDS}${made}\n`;
+}
+
+/** A place (`box:`, `folder/`) goes on behind the cursor. */
+const ZSH_PLACES = `[[ "\${completions[*]}" != *('\\:'|/):* ]] || noSpace="-S ''"`;
+
+/**
+ * The same for zsh: what stands before a `=` would be evaluated, and a colon in what is offered (`box:`) be taken for the
+ * end of it.
+ */
+function zshScript(): string {
+  const made = libraryScript('zsh')
+    .replace(`flagPrefix="-P \${BASH_REMATCH}"`, "compset -P '*='")
+    .replace(`\${comp//:/\\:}`, `\${comp//:/\\\\:}`)
+    .replace('__space_debug "Calling _describe"', ZSH_PLACES);
+  return `${made}\n`;
+}
+
+/** By the name of the shell. */
+export const SCRIPTS: ReadonlyMap<string, () => string> = new Map([
+  ['bash', bashScript],
+  ['zsh', zshScript],
+]);
+
+/** It prints them only. */
+function libraryScript(shell: 'bash' | 'zsh'): string {
   const { log } = console;
   const lines: string[] = [];
   console.log = (text: string) => lines.push(text);
   try {
-    script('bash', 'space', 'space');
+    script(shell, 'space', 'space');
   } finally {
     console.log = log;
   }
-  const made = lines
-    .join('\n')
-    .replace(/^readonly /gm, '')
-    .replace(TYPED, `$(printf '%q ' "${TYPED}")`);
-  return `${BASH_WORDS}${made}\n`;
+  return lines.join('\n');
 }
 
 /** bash expands what it is offered; ids and names hold nothing else. */

@@ -26,10 +26,11 @@ export async function runCli(argv: readonly string[], io: Io): Promise<number> {
       return EXIT.usage;
     }
     if (argv[0] === 'completion' || argv[0] === 'complete') {
-      const { addCompletion, bashScript } = await import('./completion.ts');
+      const { addCompletion, SCRIPTS } = await import('./completion.ts');
       await addCompletion(program as unknown as Command, argv[0] === 'complete' ? (argv.at(-1) ?? '') : null);
-      if (argv.join(' ') === 'completion bash') {
-        io.stdout.write(bashScript());
+      const script = argv[0] === 'completion' && argv.length === 2 ? SCRIPTS.get(argv[1] ?? '') : undefined;
+      if (script !== undefined) {
+        io.stdout.write(script());
         return 0;
       }
     }

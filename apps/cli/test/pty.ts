@@ -1,4 +1,4 @@
-/** Runs the command line on a real pseudo-terminal, which Python's standard library opens. */
+/** Runs a program, mostly the command line, on a real pseudo-terminal, which Python's standard library opens. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -73,8 +73,8 @@ export class Pty {
   readonly #child: ChildProcess;
   readonly #states: PtyState[] = [];
 
-  constructor(args: readonly string[], env: Readonly<Record<string, string>>) {
-    this.#child = spawn('python3', ['-c', DRIVER, process.execPath, MAIN, ...args], {
+  constructor(command: readonly string[], env: Readonly<Record<string, string>>) {
+    this.#child = spawn('python3', ['-c', DRIVER, ...command], {
       env: { PATH: process.env['PATH'] ?? '', TERM: 'xterm', SPACE_CONFIG: '/nonexistent', ...env },
       stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
     });
@@ -130,7 +130,7 @@ export async function until(
   condition: () => boolean | Promise<boolean>,
   why: () => string = () => `never: ${condition}`,
 ): Promise<void> {
-  const deadline = Date.now() + 15_000;
+  const deadline = Date.now() + 60_000;
   while (!(await condition())) {
     if (Date.now() > deadline) throw new Error(why());
     await new Promise((resolve) => setTimeout(resolve, 20));

@@ -95,7 +95,7 @@ export class World implements AsyncDisposable {
   }
 
   onTerminal(...args: string[]): Pty {
-    return new Pty(args, this.env);
+    return new Pty([process.execPath, MAIN, ...args], this.env);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
