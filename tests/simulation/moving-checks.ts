@@ -102,8 +102,8 @@ async function checkArchive(world: World): Promise<void> {
   const left = () => [...world.archive.objects.keys()].filter((path) => !path.startsWith(`${prefix}claims/`));
   const deadline = world.time.nowMs + ARCHIVE_REST_MS;
   for (;;) {
-    // Of a process that died: it stands for a day, and is nobody's then; its own test has that.
-    for (const path of left()) if (path.startsWith(`${prefix}marks/use-`)) world.archive.objects.delete(path);
+    // Of a process that died, or that could not remove it: it holds for a time, and nobody then; its own test has that.
+    for (const path of left()) if (path.startsWith(`${prefix}marks/`)) world.archive.objects.delete(path);
     if (left().length === 0) return;
     insist(world.time.nowMs < deadline, `the archive still holds ${left().join()}`);
     await world.time.sleep(LOOK_MS);
