@@ -14,6 +14,7 @@ import { usage } from './errors.ts';
 const FILE = 'template.json';
 /** Those that come along, by name. */
 const KNOWN = join(import.meta.dirname, '../../../packages/e2b/templates');
+const HASH = /^[0-9a-f]{64}$/;
 const MAX_ARCHIVE_BYTES = 512 * 2 ** 20;
 /** So that an archive depends on what is in it, and on nothing else. */
 const SAME = ['--sort=name', '--mtime=@0', '--owner=0', '--group=0', '--numeric-owner', '--format=gnu'];
@@ -50,7 +51,8 @@ function parse(text: string, path: string): Parsed {
 }
 
 /** The recipe with what its copy steps copy, which is there then. */
-export async function withFiles({ folder, recipe }: RecipeFile, { connection, out }: Context): Promise<TemplateRecipe> {
+export async function withFiles({ folder, recipe }: RecipeFile, context: Context): Promise<TemplateRecipe> {
+  const { connection, out } = context;
   const steps: NonNullable<TemplateRecipe['steps']> = [];
   for (const step of recipe.steps ?? []) {
     if (step.type !== 'copy' || step.files !== undefined) steps.push(step);
@@ -62,7 +64,20 @@ export async function withFiles({ folder, recipe }: RecipeFile, { connection, ou
       steps.push({ ...step, files });
     }
   }
-  return { ...recipe, steps };
+  return { ...recipe, ...(await imageBrought(folder, recipe.from, context)), steps };
+}
+
+/** An image in a file beside the recipe is brought; a hash names one that was. */
+async function imageBrought(folder: string, from: TemplateRecipe['from'], { connection, out }: Context) {
+  if (typeof from !== 'object' || HASH.test(from.archive)) return {};
+  const path = resolve(folder, from.archive);
+  const archive = await readFile(path).catch(() => {
+    throw usage(`There is no ${from.archive} beside the recipe.`, 'Save the image to that file.');
+  });
+  const hash = createHash('sha256').update(archive).digest('hex');
+  out.note(`bringing ${from.archive}`);
+  await uploadTemplateFiles(hash, archive, connection);
+  return { from: { archive: hash } };
 }
 
 async function pack(folder: string, from: string): Promise<Buffer> {

@@ -54,3 +54,16 @@ it('a step that fails, and a recipe that is none, are told of', async () => {
   expect((await world.run(['templates', 'build', folder])).code).toBe(2);
   expect((await world.run(['templates', 'build', 'no-such'])).stderr).toContain('There is no recipe no-such');
 });
+
+it('an image in a file beside the recipe is brought', async () => {
+  await recipe({ name: 'image', from: { archive: 'image.tar' } });
+  const without = await world.run(['templates', 'build', folder]);
+  expect(without).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('There is no image.tar beside the recipe'),
+  });
+  await writeFile(join(folder, 'image.tar'), 'an image');
+  // Here is nothing that opens it: the build comes as far as that.
+  const brought = await world.run(['templates', 'build', folder]);
+  expect(brought.stderr).toMatch(/FROM archive .*The build failed at step base/s);
+});

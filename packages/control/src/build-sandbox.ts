@@ -16,6 +16,7 @@ import {
   newId,
   type ProcessEnd,
   type ProjectId,
+  parseImageState,
   type SnapshotId,
   type VaultName,
 } from '@space/core';
@@ -23,6 +24,7 @@ import type { Birth } from './birth.ts';
 import type { BuildLog } from './build-log.ts';
 import { Lines } from './build-log.ts';
 import { COPY_NAME, COPY_SCRIPT } from './copy-script.ts';
+import { IMAGE_FOLDER, IMAGE_NAME, IMAGE_RESULT, IMAGE_SCRIPT } from './image-script.ts';
 import type { Machinery } from './lifecycle-use-cases.ts';
 import type { RecordedSandbox, RecordedSnapshot } from './records.ts';
 
@@ -36,6 +38,7 @@ const SETTLE_MS = 1_000;
 /** Beyond what any build may take. */
 const LIVES_MS = 6 * 60 * 60 * 1000;
 const MAX_PASSWD_BYTES = 256 * 1024;
+const MAX_RESULT_BYTES = 256 * 1024;
 
 /** The step has failed, and this is what to say of it. */
 export class StepError extends Error {
@@ -135,6 +138,38 @@ export class BuildSandbox {
     const end = await this.#exec({ argv, env: {}, user: 'root', cwd: '/', timeoutMs: STEP_TIMEOUT_MS }, lines);
     const why = failureOf(end);
     if (why !== null) throw failed(`${why}${lines.last === '' ? '' : `: ${lines.last}`}`);
+  }
+
+  /** Its disk becomes that of an image, from which it boots again. */
+  async become(archive: AsyncIterable<Uint8Array>): Promise<BuildState> {
+    const { node } = this.#machinery.ports;
+    const path = `${IMAGE_FOLDER}/archive.tar`;
+    await node.makeDirectory(this.#sandbox.id, { path: IMAGE_FOLDER, user: 'root' });
+    await node.writeFile(this.#sandbox.id, { path, user: 'root', mode: 0o600 }, archive, this.#signal);
+    const argv = ['/usr/bin/python3', '-I', '-c', IMAGE_SCRIPT, IMAGE_NAME, path];
+    const lines = this.#lines('base');
+    const end = await this.#exec({ argv, env: {}, user: 'root', cwd: '/', timeoutMs: STEP_TIMEOUT_MS }, lines);
+    const why = failureOf(end);
+    if (why !== null) throw new StepError(lines.last === '' ? `the image cannot be used: ${why}` : lines.last);
+    const state = await this.#imageState();
+    await this.#bootAgain();
+    return state;
+  }
+
+  async #imageState(): Promise<BuildState> {
+    const range = { path: IMAGE_RESULT, user: 'root', length: MAX_RESULT_BYTES };
+    const { body } = await this.#machinery.ports.node.readFile(this.#sandbox.id, range, this.#signal);
+    const state = parseImageState(Buffer.concat(await Array.fromAsync(body)).toString());
+    if (state !== undefined) return state;
+    throw new StepError('what the image says of its user, directory or environment cannot be used');
+  }
+
+  /** From its disk: what was in memory is of the system that was there before. */
+  async #bootAgain(): Promise<void> {
+    const { driver, effects } = this.#machinery;
+    this.#signal.throwIfAborted();
+    await driver.perform(this.#sandbox.id, 'pause', effects.pause('files'));
+    await driver.perform(this.#sandbox.id, 'resume', effects.resume());
   }
 
   /** Starts the program that stays, and waits until the template is ready. */

@@ -14,6 +14,8 @@ import {
   type BuildState,
   checkSize,
   FIRST_STATE,
+  type ImageSource,
+  imageKey,
   type Layer,
   layersOf,
   type ProjectId,
@@ -42,6 +44,8 @@ const LAYER_UNUSED_MS = 30 * 24 * 60 * 60 * 1000;
 const FILE_UNUSED_MS = 24 * 60 * 60 * 1000;
 /** A point that nothing names yet may be about to be named. */
 const STRAY_AFTER_MS = 10 * 60 * 1000;
+/** The template of the installation that has what opens images. */
+const IMAGE_MAKER = 'base';
 /** Of a template, beside those that have a tag. */
 const UNTAGGED_BUILDS = 10;
 
@@ -196,8 +200,10 @@ export class TemplateBuilds {
   }
 
   async #make(build: RecordedBuild, recipe: Recipe, use: BuildUse): Promise<Built> {
-    const base = await this.#base(build, recipe).catch((thrown: unknown) => {
-      throw new FailedStep({ step: 'base', message: asAppError(thrown).message }, thrown);
+    const base = await this.#base(build, recipe, use).catch((thrown: unknown) => {
+      if (use.signal.aborted) throw thrown;
+      const message = thrown instanceof StepError ? thrown.message : asAppError(thrown).message;
+      throw new FailedStep({ step: 'base', message }, thrown);
     });
     try {
       return await this.#makeFrom(base, build, recipe, use);
@@ -269,7 +275,7 @@ export class TemplateBuilds {
     layers: readonly Layer[],
     use: BuildUse,
   ): Promise<SnapshotId> {
-    const { records, clock, logger } = this.#machinery.ports;
+    const { records, clock } = this.#machinery.ports;
     const sandbox = await BuildSandbox.start(this.#machinery, build.id, place, use).catch((thrown: unknown) => {
       throw new FailedStep({ step: 'base', message: asAppError(thrown).message }, thrown);
     });
@@ -288,14 +294,19 @@ export class TemplateBuilds {
           throw new FailedStep({ step: name, message }, thrown);
         }
         const { projectId, templateId } = build;
-        await records.templates.putLayer({ projectId, key, templateId, snapshotId, usedAt: new Date(clock.now()) });
+        await records.templates.putLayer({
+          projectId,
+          key,
+          templateId,
+          snapshotId,
+          state: null,
+          usedAt: new Date(clock.now()),
+        });
       }
       if (snapshotId === null) throw new Error('a build that runs has layers');
       return snapshotId;
     } finally {
-      await sandbox
-        .remove()
-        .catch((err: unknown) => logger.warn({ buildId: build.id, err }, 'the sandbox of a build is not deleted yet'));
+      await this.#remove(sandbox, build);
     }
   }
 
@@ -320,17 +331,10 @@ export class TemplateBuilds {
     return partsOf((number) => records.templates.readPart(file.upload, number));
   }
 
-  async #base(build: RecordedBuild, { from }: Recipe): Promise<Base> {
-    const { node } = this.#machinery.ports;
-    const { limits } = await node.capabilities();
-    if (await isInstalled(node, from)) {
-      const size = checkSize(build.askedSize ?? {}, limits);
-      const template = from.split(':', 1)[0] ?? from;
-      const vault = await this.#vaultOf(build.projectId);
-      const ready = await node.ensureReady(vault, template, size);
-      const place = { template, size, vault, from: null };
-      return { key: `ready ${ready}`, state: FIRST_STATE, place, pinnedId: null };
-    }
+  async #base(build: RecordedBuild, recipe: Recipe, use: BuildUse): Promise<Base> {
+    const { from } = recipe;
+    if (typeof from !== 'string') return this.#imageBase(build, { ...recipe, from }, use);
+    if (await isInstalled(this.#machinery.ports.node, from)) return this.#installedBase(build, from);
     const base = await findReadyBuild(this.#machinery.ports.records, build.projectId, from);
     const point = base.snapshotId === null ? null : await this.#pin(base.snapshotId);
     if (point === null) throw unknownTemplate(from);
@@ -343,6 +347,59 @@ export class TemplateBuilds {
     const { template, size, vault } = point;
     const place = { template, size, vault, from: point };
     return { key: `build ${base.id}`, state: base.state ?? FIRST_STATE, place, pinnedId: point.id };
+  }
+
+  async #installedBase(build: RecordedBuild, from: string): Promise<Base> {
+    const { node } = this.#machinery.ports;
+    const size = checkSize(build.askedSize ?? {}, (await node.capabilities()).limits);
+    const template = from.split(':', 1)[0] ?? from;
+    const vault = await this.#vaultOf(build.projectId);
+    const ready = await node.ensureReady(vault, template, size);
+    return { key: `ready ${ready}`, state: FIRST_STATE, place: { template, size, vault, from: null }, pinnedId: null };
+  }
+
+  /** Made in the installation's own template, whose disk then holds the image; kept as a layer. */
+  async #imageBase(build: RecordedBuild, recipe: ImageRecipe, use: BuildUse): Promise<Base> {
+    const { records, clock } = this.#machinery.ports;
+    const { projectId, templateId } = build;
+    const maker = await this.#installedBase(build, IMAGE_MAKER);
+    const key = imageKey(maker.key, recipe.from);
+    const based = (point: RecordedSnapshot, state: BuildState): Base => {
+      return { key, state, place: { ...maker.place, from: point }, pinnedId: point.id };
+    };
+    const layer = recipe.force === true ? null : await records.templates.findLayer(projectId, key);
+    const kept = layer?.state == null ? null : await this.#pin(layer.snapshotId);
+    if (kept !== null && layer?.state != null) {
+      await records.templates.useLayers(projectId, [key], new Date(clock.now()));
+      use.log.say('info', `CACHED ${imageTitle(recipe.from)}`, 'base');
+      return based(kept, layer.state);
+    }
+    use.log.say('info', imageTitle(recipe.from), 'base');
+    const { snapshotId, state } = await this.#makeImage(build, recipe, maker, use);
+    await records.templates.putLayer({ projectId, key, templateId, snapshotId, state, usedAt: new Date(clock.now()) });
+    const made = await this.#pin(snapshotId);
+    if (made === null) throw new AppError('not_found', 'The image was removed while it was built from.');
+    return based(made, state);
+  }
+
+  async #makeImage(build: RecordedBuild, { from, network }: ImageRecipe, maker: Base, use: BuildUse) {
+    const { projectId } = build;
+    const archive = await this.#bytesOf(projectId, from.archive);
+    const sandbox = await BuildSandbox.start(this.#machinery, build.id, { ...maker.place, projectId, network }, use);
+    try {
+      const state = await sandbox.become(archive);
+      return { state, snapshotId: await sandbox.keep() };
+    } finally {
+      await this.#remove(sandbox, build);
+    }
+  }
+
+  async #remove(sandbox: BuildSandbox, { id }: RecordedBuild): Promise<void> {
+    await sandbox
+      .remove()
+      .catch((err: unknown) =>
+        this.#machinery.ports.logger.warn({ buildId: id, err }, 'the sandbox of a build is not deleted yet'),
+      );
   }
 
   /** In which the sandboxes of the project are, too: what a template keeps is in one vault. */
@@ -364,6 +421,8 @@ export class TemplateBuilds {
   }
 }
 
+type ImageRecipe = Recipe & { readonly from: ImageSource };
+
 interface BuildUse {
   readonly signal: AbortSignal;
   readonly log: BuildLog;
@@ -376,6 +435,10 @@ function failureOf(thrown: unknown, signal: AbortSignal): BuildFailure {
   const message =
     reason instanceof StepError ? reason.message : `It took more than ${BUILD_TIMEOUT_MS / 60_000} minutes.`;
   return { step: 'finalize', message };
+}
+
+function imageTitle({ archive }: ImageSource): string {
+  return `FROM archive ${archive.slice(0, 12)}`;
 }
 
 function titleOf(step: Layer['step']): string {

@@ -74,6 +74,8 @@ export interface RecordedLayer {
   readonly key: string;
   readonly templateId: TemplateId;
   readonly snapshotId: SnapshotId;
+  /** Of what an image has become: what it says of commands. Null: what the recipe says. */
+  readonly state: BuildState | null;
   readonly usedAt: Date;
 }
 

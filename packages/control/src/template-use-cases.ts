@@ -172,8 +172,13 @@ export class TemplateUseCases {
   async #checkRecipe(projectId: ProjectId, recipe: Recipe): Promise<void> {
     const { ports, network } = this.#machinery;
     if (recipe.network !== undefined) await network.check(projectId, recipe.network);
-    if (!(await isInstalled(ports.node, recipe.from))) {
-      await findReadyBuild(this.#machinery.ports.records, projectId, recipe.from);
+    const { from } = recipe;
+    if (typeof from !== 'string') {
+      if ((await ports.records.templates.findFile(projectId, from.archive)) === null) {
+        throw new AppError('not_found', `The archive "${from.archive}" is not there: upload it first.`);
+      }
+    } else if (!(await isInstalled(ports.node, from))) {
+      await findReadyBuild(ports.records, projectId, from);
     }
   }
 

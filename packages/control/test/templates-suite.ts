@@ -144,7 +144,7 @@ export function templatesSuite(suite: string, open: () => Promise<Records>): voi
     it('have layers by key, of which the newest stay', async () => {
       const { templateId } = await request('one');
       const put = (key: string, usedAt: Date, snapshotId: SnapshotId = newId('snapshot', chance)) =>
-        records.templates.putLayer({ projectId, key, templateId, snapshotId, usedAt });
+        records.templates.putLayer({ projectId, key, templateId, snapshotId, state: null, usedAt });
       for (const [index, key] of ['a', 'b', 'c'].entries()) await put(key, at(index));
       const other = newId('snapshot', chance);
       await put('b', at(1), other);
@@ -153,8 +153,12 @@ export function templatesSuite(suite: string, open: () => Promise<Records>): voi
         key: 'b',
         templateId,
         snapshotId: other,
+        state: null,
         usedAt: at(1),
       });
+      const image = { projectId, key: 'image', templateId, snapshotId: other, state: FIRST_STATE, usedAt: at(0) };
+      await records.templates.putLayer(image);
+      expect(await records.templates.findLayer(projectId, 'image')).toEqual(image);
       expect(await records.templates.findLayer(newId('project', chance), 'b')).toBeNull();
       await records.templates.useLayers(projectId, ['a'], at(5));
       await records.templates.dropLayers(2, at(0));

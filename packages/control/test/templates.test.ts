@@ -1,6 +1,7 @@
 /** Templates that are built here, by the use-cases on a fake node: cancelled, left behind, limited, and tidied away. */
 import type { Input } from '@space/contract';
 import { AppError, DEFAULT_ORGANISATION, type SandboxId } from '@space/core';
+import { FakeNode, type FakeProgram } from '@space/testkit';
 import { describe, expect, it } from 'vitest';
 import { NO_LEFTOVERS, World } from './test-world.ts';
 
@@ -210,3 +211,56 @@ async function readyPoints(world: World) {
   const points = await Promise.all(world.node.pointIds().map((id) => world.records.findSnapshot(id)));
   return world.node.pointIds().filter((_, at) => points[at] === null);
 }
+
+describe('an image of containers', () => {
+  const HASH = 'a'.repeat(64);
+  const STATE = { user: 'root', cwd: '/srv', env: { A: '1' } };
+  /** What the script that opens images leaves, or the reason that it gives. */
+  const opening = (said: string, code = 0): FakeProgram => {
+    return async ({ files, print }, [path = '']) => {
+      const { body } = await files.readFile({ path });
+      print(`${Buffer.concat(await Array.fromAsync(body)).toString()}\n`, 'stderr');
+      await files.makeDirectory({ path: '/run/space', parents: true });
+      await files.writeFile({ path: '/run/space/image.json' }, bytesOf(said));
+      return code;
+    };
+  };
+  async function* bytesOf(text: string) {
+    yield Buffer.from(text);
+  }
+  const worldWith = (program: FakeProgram) =>
+    new TemplateWorld({ node: new FakeNode({ programs: { 'space-template-image': program } }) });
+  const made = () => recipe([RUN('pwd')], { from: { archive: HASH } });
+  const bring = (world: TemplateWorld) =>
+    world.control.putTemplateFile(world.caller(), { hash: HASH }, bytesOf('the archive'));
+
+  it('is opened once, and what it says holds for steps and sandboxes', async () => {
+    const world = worldWith(opening(JSON.stringify(STATE)));
+    await expect(world.start('one', made())).rejects.toMatchObject({ code: 'not_found' });
+    await bring(world);
+    const build = await world.build('one', made());
+    expect(build).toMatchObject({ status: 'ready', cachedSteps: 0 });
+    expect(build.log.map(({ message }) => message)).toContain('the archive');
+    const again = await world.build('one', made());
+    expect(again).toMatchObject({ status: 'ready', cachedSteps: 2 });
+    expect(again.log[0]?.message).toBe('CACHED FROM archive aaaaaaaaaaaa');
+    expect((await world.records.templates.findBuild(again.id))?.state).toEqual(STATE);
+    expect(world.node.sandboxIds()).toEqual([]);
+    const forced = await world.build('one', { ...made(), force: true });
+    expect(forced.log.map(({ message }) => message)).toContain('the archive');
+  });
+
+  it('that cannot be used fails the build with its reason, and leaves nothing', async () => {
+    for (const program of [opening('', 65), opening('{"user":""}')]) {
+      const world = worldWith(program);
+      await bring(world);
+      const { failure } = await world.build('one', made());
+      expect(failure).toMatchObject({
+        step: 'base',
+        message: expect.stringMatching(/^the archive$|^what the image says/),
+      });
+      expect(world.node.sandboxIds()).toEqual([]);
+      expect(world.node.pointIds()).toEqual([]);
+    }
+  });
+});

@@ -61,5 +61,6 @@ export * from './shared-places.ts';
 export * from './size.ts';
 export * from './snapshot-policy.ts';
 export * from './space.ts';
+export * from './templates/image.ts';
 export * from './templates/names.ts';
 export * from './templates/recipe.ts';

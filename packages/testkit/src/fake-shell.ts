@@ -29,9 +29,9 @@ export function runFakeProcess(world: FakeProcessWorld, programs: FakePrograms):
   const shell = new Shell(world, programs);
   const line = lineIn(argv);
   // What a script that has a name does is a program's to say.
-  const [name = '', ...args] = argv.slice(3);
-  if (line !== undefined && argv[1] === '-c' && Object.hasOwn(programs, name))
-    return shell.words([name, ...args], world.print);
+  const script = argv.indexOf('-c');
+  const [name = '', ...args] = argv.slice(script + 2);
+  if (script > 0 && Object.hasOwn(programs, name)) return shell.words([name, ...args], world.print);
   if (line !== undefined) return shell.run(line);
   const [program = '', ...rest] = argv;
   const words = [program.replace(/^(\/usr)?\/bin\//, ''), ...rest];

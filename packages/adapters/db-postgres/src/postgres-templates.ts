@@ -193,15 +193,16 @@ export class PostgresTemplates implements TemplateRecords {
       const row = await own.where('key', '=', key).executeTakeFirst();
       if (row === undefined) return null;
       const [templateId, snapshotId] = [row.template_id as TemplateId, row.snapshot_id as SnapshotId];
-      return { projectId, key, templateId, snapshotId, usedAt: row.used_at };
+      return { projectId, key, templateId, snapshotId, state: row.state, usedAt: row.used_at };
     });
   }
 
-  putLayer({ projectId, key, templateId, snapshotId, usedAt }: RecordedLayer): Promise<void> {
+  putLayer({ projectId, key, templateId, snapshotId, state, usedAt }: RecordedLayer): Promise<void> {
     return this.#transaction(async (tx) => {
       const owner = tx.selectFrom('templates').select('id').where('id', '=', templateId).forShare();
       if ((await owner.executeTakeFirst()) === undefined) return;
-      const content = { template_id: templateId, snapshot_id: snapshotId, used_at: usedAt };
+      const said = state === null ? null : JSON.stringify(state);
+      const content = { template_id: templateId, snapshot_id: snapshotId, state: said, used_at: usedAt };
       await tx
         .insertInto('template_layers')
         .values({ project_id: projectId, key, ...content })

@@ -1059,4 +1059,9 @@ export const MIGRATIONS: Record<string, Migration> = {
       await sql`update vaults set header_is_behind = true where wrapped is not null and state = 'ready'`.execute(db);
     },
   },
+  '0041_layer_states': {
+    async up(db) {
+      await sql`alter table template_layers add column state jsonb`.execute(db);
+    },
+  },
 };

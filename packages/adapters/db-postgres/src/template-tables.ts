@@ -44,7 +44,14 @@ export interface TemplateTables {
     step: string | null;
   };
   template_tags: { template_id: string; tag: string; build_id: string; created_at: Date };
-  template_layers: { project_id: string; key: string; template_id: string; snapshot_id: string; used_at: Date };
+  template_layers: {
+    project_id: string;
+    key: string;
+    template_id: string;
+    snapshot_id: string;
+    state: Json<BuildState | null> | null;
+    used_at: Date;
+  };
   template_files: { project_id: string; hash: string; size_bytes: number; upload: string; used_at: Date };
   template_file_parts: { upload: string; number: number; bytes: Buffer; at: Date };
 }

@@ -51,9 +51,20 @@ export const buildStep = z
   ])
   .meta({ id: 'TemplateStep' });
 
+const imageSource = z
+  .strictObject({
+    archive: fileHash.meta({
+      description: 'An archive that was uploaded: of the OCI layout, or as `docker save` makes it.',
+    }),
+  })
+  .meta({ id: 'TemplateImage' });
+
 export const recipe = z
   .strictObject({
-    from: z.string().min(1).max(200).default('base').meta({ description: 'A template: `name` or `name:tag`.' }),
+    from: z
+      .union([z.string().min(1).max(200), imageSource])
+      .default('base')
+      .meta({ description: 'A template: `name` or `name:tag`; or an image of containers, for linux/amd64.' }),
     steps: z.array(buildStep).max(MAX_BUILD_STEPS).default([]),
     start: command.exactOptional().meta({
       description: 'A program that is started last, and then runs in each sandbox made from the template.',

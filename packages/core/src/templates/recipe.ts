@@ -7,6 +7,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { NetworkPolicy } from '../egress/network-policy.ts';
+import type { ImageSource } from './image.ts';
 
 export type BuildStep = BuildStepKind & {
   /** It is run, and all after it, whatever is kept of earlier builds. */
@@ -30,8 +31,8 @@ type BuildStepKind =
   | { readonly type: 'user'; readonly name: string };
 
 export interface Recipe {
-  /** A template, with a tag if it has one. */
-  readonly from: string;
+  /** A template, with a tag if it has one; or an image. */
+  readonly from: string | ImageSource;
   readonly steps: readonly BuildStep[];
   /** A program that runs in each sandbox made from the template: it is started once, and its memory is kept. */
   readonly start?: string;
