@@ -34,8 +34,10 @@ export function unpackValue(piece: Buffer): unknown {
   for (const [path, length] of bytes) {
     if (!Number.isSafeInteger(length) || length < 0 || offset + length > piece.length)
       throw new Error('bytes are missing');
-    // A copy: what is kept of a value must not keep all that came with it.
-    place(root, ['value', ...path], new Uint8Array(piece.subarray(offset, offset + length)));
+    // A copy: what is kept of a value must not keep all that came with it. In a buffer of its own, which stays where it is, since it may be a key.
+    const own = new Uint8Array(new ArrayBuffer(length));
+    own.set(piece.subarray(offset, offset + length));
+    place(root, ['value', ...path], own);
     offset += length;
   }
   if (offset !== piece.length) throw new Error('a value has bytes too many');

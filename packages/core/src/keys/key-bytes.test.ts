@@ -49,3 +49,17 @@ it('is wiped at the end of the block that uses it', () => {
   }
   expect(held.every((byte) => byte === 0)).toBe(true);
 });
+
+it.each(['movedFrom', 'copy'] as const)(
+  'made by %s lies in a buffer of its own, which no garbage collection copies',
+  (how) => {
+    const count = 5000;
+    const bytes = Buffer.alloc(64, 1);
+    using one = KeyBytes.movedFrom(Buffer.alloc(64, 1));
+    const before = process.memoryUsage().arrayBuffers;
+    const made = Array.from({ length: count }, () => (how === 'copy' ? one.copy() : KeyBytes.movedFrom(bytes)));
+    // Small arrays in V8's heap are no part of this number.
+    expect(process.memoryUsage().arrayBuffers - before).toBeGreaterThan(count * 60);
+    for (const key of made) key.wipe();
+  },
+);

@@ -18,15 +18,14 @@ export class KeyBytes {
 
   /** In memory of its own, and not in a pool that others have parts of; where the bytes were is overwritten. */
   static movedFrom(bytes: Uint8Array): KeyBytes {
-    const own = Buffer.allocUnsafeSlow(bytes.length);
-    own.set(bytes);
+    const own = outsideTheHeap(bytes);
     bytes.fill(0);
     return new KeyBytes(own);
   }
 
   /** A key of its own with the same bytes, so that each holder can wipe what it holds. */
   copy(): KeyBytes {
-    return new KeyBytes(Uint8Array.from(this.reveal()));
+    return new KeyBytes(outsideTheHeap(this.reveal()));
   }
 
   get length(): number {
@@ -72,4 +71,14 @@ export class KeyBytes {
   [Symbol.for('nodejs.util.inspect.custom')](): string {
     return SHOWN;
   }
+}
+
+/**
+ * An array of 64 bytes or fewer that is made by its length, or from others, lies in V8's heap: a collection moves it, and who asks for its
+ * `buffer` (as a write to a socket does) has it copied out of there. The bytes where it was are overwritten by nobody.
+ */
+function outsideTheHeap(bytes: Uint8Array): Uint8Array {
+  const own = new Uint8Array(new ArrayBuffer(bytes.length));
+  own.set(bytes);
+  return own;
 }

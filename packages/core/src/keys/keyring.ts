@@ -31,8 +31,8 @@ export interface Keyring {
 
 export function newKeyring(chance: Chance): Keyring {
   return {
-    volumeKey: new KeyBytes(chance.bytes(VOLUME_KEY_BYTES)),
-    contentKey: new KeyBytes(chance.bytes(CONTENT_KEY_BYTES)),
+    volumeKey: KeyBytes.movedFrom(chance.bytes(VOLUME_KEY_BYTES)),
+    contentKey: KeyBytes.movedFrom(chance.bytes(CONTENT_KEY_BYTES)),
   };
 }
 
