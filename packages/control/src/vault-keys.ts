@@ -128,7 +128,11 @@ export class VaultKeys {
   async opening(name: VaultName, by: Asker | null): Promise<VaultOpening> {
     const recorded = await this.#ports.records.vaults.find(name);
     if (recorded === null || recorded.keyring === null) {
-      if (recorded !== null) requireThere(recorded);
+      if (recorded !== null) {
+        requireThere(recorded);
+        // None was ever made so. Who writes to the database, and has no key, must not have one made in plain.
+        throw new AppError('vault_key_wrong', `The record of the vault ${name} has lost its keyring.`);
+      }
       const confirm = () => this.#confirm(recorded);
       return { recorded, key: null, token: null, confirm, [Symbol.dispose]: () => undefined };
     }

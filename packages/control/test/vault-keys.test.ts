@@ -291,6 +291,13 @@ describe('another key', () => {
     expect(headerOf('a')).toEqual(second.keyring);
   });
 
+  it('that is gone from the record opens nothing, and has nothing made in plain', async () => {
+    await keys.make(wish('a'));
+    await records.vaults.change(await recorded('a'), { keyring: null }, at(1));
+    await expect(new Vaults(ports, keys).ensureOpen('a' as VaultName)).rejects.toEqual(code('vault_key_wrong'));
+    expect((await node.vaults()).map(({ vault }) => vault)).toEqual([DEFAULT_VAULT]);
+  });
+
   it('does not unwrap an older keyring that somebody has put back', async () => {
     await keys.make(wish('a'));
     const old = (await recorded('a')).keyring;
