@@ -126,6 +126,28 @@ describe('a container', () => {
     await again.close();
   });
 
+  it('whose close was broken off is ended by the next helper, and its server with the key', async () => {
+    await world.containers.create(SEALED, wish());
+    const vault = await world.containers.open(SEALED, keyOf(1));
+    const path = join(world.folder, SEALED, 'mnt/file');
+    await writeFile(path, 'kept');
+    const another = async () =>
+      new BtrfsContainers({ folder: world.folder, helper: (await helperFor(world.folder, [])).helper });
+    // One that is mounted is left as it is.
+    await another();
+    expect(await readFile(path, 'utf8')).toBe('kept');
+    execFileSync('umount', [join(world.folder, SEALED, 'mnt')]);
+    expect(await serversOf(world.folder)).toHaveLength(1);
+    const next = await another();
+    expect(await serversOf(world.folder)).toEqual([]);
+    expect(await loopsIn(join(world.folder, SEALED))).toEqual([]);
+    // By whoever had begun it, who is no more, in life.
+    await vault.close();
+    const again = await next.open(SEALED, keyOf(1));
+    expect(await readFile(path, 'utf8')).toBe('kept');
+    await again.close();
+  });
+
   it('has nothing in plain in it: no data, no name', async () => {
     const plain = 'plain' as VaultName;
     await world.containers.create(plain, { sizeBytes: SIZE_BYTES, key: null, token: null });

@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use crate::backing::{self, read_superblock};
-use crate::config::{Backing, VaultConfig};
+use crate::config::{Backing, Config, VaultConfig};
 use crate::containers::{self, Container, Means};
 use crate::failure::{About, Failure, Result, check};
 use crate::files::{open_folder, own, provide_folder};
@@ -272,19 +272,39 @@ pub fn remove(vault: &VaultConfig) -> Result<()> {
 }
 
 /// All that are there, configured or made.
-pub fn list(means: &Means) -> Result<Vec<Listed>> {
-    let mut vaults = means.config.vaults.clone();
-    if let Some(folder) = &means.config.vaults_folder {
+/// Ends what shows an encrypted vault that is not mounted: a close was broken off, and with what is left goes the key. One in which
+/// somebody is at work is left alone.
+pub fn end_leftovers(config: &Config) -> Result<()> {
+    for vault in all(config)? {
+        let Ok(folder) = vault.folder.canonicalize() else { continue };
+        let Found::Sealed(container) = look(&vault, &folder) else { continue };
+        let turn = open_folder(&folder)?;
+        let is_free = unsafe { libc::flock(turn.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
+        if is_free && !is_mounted(&folder.join("mnt"))? {
+            container.detach()?;
+        }
+    }
+    Ok(())
+}
+
+/// Those that are configured, and those that were made in the folder of vaults.
+fn all(config: &Config) -> Result<Vec<VaultConfig>> {
+    let mut vaults = config.vaults.clone();
+    if let Some(folder) = &config.vaults_folder {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let Ok(name) = PlaceName::parse(&entry.file_name().to_string_lossy()) else { continue };
             if !vaults.iter().any(|vault| vault.name == name) {
-                vaults.push(means.config.vault(&name)?);
+                vaults.push(config.vault(&name)?);
             }
         }
     }
+    Ok(vaults)
+}
+
+pub fn list(means: &Means) -> Result<Vec<Listed>> {
     let mounts = mounts::read()?;
     let mut out = vec![];
-    for vault in vaults {
+    for vault in all(means.config)? {
         let Ok(folder) = vault.folder.canonicalize() else { continue };
         let (encrypted, way) = match look(&vault, &folder) {
             Found::Nothing => continue,
