@@ -107,10 +107,17 @@ pub fn refresh_size(folder: &Path, device: &Path) -> Result<()> {
     loops::refresh_size(device)
 }
 
+/// Nobody has a view open but a loop device, and tools of a helper that was killed, which end with it: those are waited for.
 fn clear(view: &Path) -> Result<()> {
     loops::detach(view)?;
+    let deadline = Instant::now() + END_LIMIT;
     while is_mounted(view)? {
-        mounts::unmount(view)?;
+        if let Err(failure) = mounts::unmount(view) {
+            if Instant::now() > deadline {
+                return Err(failure);
+            }
+            sleep(POLL);
+        }
     }
     Ok(())
 }
