@@ -271,18 +271,24 @@ pub fn remove(vault: &VaultConfig) -> Result<()> {
     folder.parent().map_or(Ok(()), backing::sync)
 }
 
-/// All that are there, configured or made.
 /// Ends what shows an encrypted vault that is not mounted: a close was broken off, and with what is left goes the key. One in which
-/// somebody is at work is left alone.
+/// somebody is at work is left alone, and so is one that resists: whoever opens it next tries again.
 pub fn end_leftovers(config: &Config) -> Result<()> {
     for vault in all(config)? {
-        let Ok(folder) = vault.folder.canonicalize() else { continue };
-        let Found::Sealed(container) = look(&vault, &folder) else { continue };
-        let turn = open_folder(&folder)?;
-        let is_free = unsafe { libc::flock(turn.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
-        if is_free && !is_mounted(&folder.join("mnt"))? {
-            container.detach()?;
+        if let Err(failure) = end_leftover(&vault) {
+            eprintln!("What a close of the vault {} left is there still: {}", vault.name.as_str(), failure.detail);
         }
+    }
+    Ok(())
+}
+
+fn end_leftover(vault: &VaultConfig) -> Result<()> {
+    let Ok(folder) = vault.folder.canonicalize() else { return Ok(()) };
+    let Found::Sealed(container) = look(vault, &folder) else { return Ok(()) };
+    let turn = open_folder(&folder)?;
+    let is_free = unsafe { libc::flock(turn.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
+    if is_free && !is_mounted(&folder.join("mnt"))? {
+        container.detach()?;
     }
     Ok(())
 }
@@ -301,6 +307,7 @@ fn all(config: &Config) -> Result<Vec<VaultConfig>> {
     Ok(vaults)
 }
 
+/// All that are there, configured or made.
 pub fn list(means: &Means) -> Result<Vec<Listed>> {
     let mounts = mounts::read()?;
     let mut out = vec![];

@@ -121,10 +121,7 @@ impl Helper {
         for vault in &config.vaults {
             vaults::provide_folder_of(vault, config.node_gid)?;
         }
-        // Whoever opens the vault next tries again.
-        if let Err(failure) = vaults::end_leftovers(&config) {
-            eprintln!("What a close of a vault left is there still: {}", failure.detail);
-        }
+        vaults::end_leftovers(&config)?;
         Ok(Self { vault_groups: vmms.cgroups.of_vaults(), vmms, config })
     }
 
