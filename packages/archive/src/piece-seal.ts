@@ -1,21 +1,22 @@
 /**
  * What a key of archives does to the bytes of one space: AES-256-GCM, each object under a key of its own.
  *
- * ```
- * a piece, an index:   version 1 │ nonce, 12 │ ciphertext │ tag, 16
- * ```
- *
  * - A piece is named by a keyed digest of what it holds. Who has no key cannot tell whether it is what they think that it is.
  * - Its key follows from space and name, and both are its associated data: it opens as nothing else, nowhere else.
  * - Two exports may pack one piece differently and seal it under one key: so nonces are random, of which one key sees few.
  */
-import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
-import { boundBytes, type Digest, type KeyBytes, type ProjectId, type SandboxId } from '@space/core';
-
-const VERSION = 1;
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
-const SEAL_BYTES = 1 + NONCE_BYTES + TAG_BYTES;
+import { createHmac, randomBytes } from 'node:crypto';
+import {
+  boundBytes,
+  boundKey,
+  type Digest,
+  type KeyBytes,
+  NONCE_BYTES,
+  openBytes,
+  type ProjectId,
+  type SandboxId,
+  sealBytes,
+} from '@space/core';
 
 export class ArchiveSealer {
   readonly #key: KeyBytes;
@@ -28,7 +29,7 @@ export class ArchiveSealer {
   }
 
   nameOf(bytes: Uint8Array): Digest {
-    const nameKey = this.#keyOf(boundBytes('space piece name', this.#space));
+    const nameKey = boundKey(this.#key, boundBytes('space piece name', this.#space));
     const name = createHmac('sha256', nameKey).update(bytes).digest('hex') as Digest;
     nameKey.fill(0);
     return name;
@@ -38,9 +39,9 @@ export class ArchiveSealer {
     return this.#seal(boundBytes('space piece', this.#space, name), packed);
   }
 
-  /** Null: it is damaged, or was sealed as another or under another key. */
+  /** Null: as of `openBytes`. */
   openPiece(name: Digest, sealed: Uint8Array): Uint8Array | null {
-    return this.#open(boundBytes('space piece', this.#space, name), sealed);
+    return openBytes(this.#key, boundBytes('space piece', this.#space, name), sealed);
   }
 
   /** `header` is what is in clear beside it. */
@@ -50,36 +51,10 @@ export class ArchiveSealer {
 
   /** Null: as of a piece, or its header was changed. */
   openIndex(sandboxId: SandboxId, header: string, sealed: Uint8Array): Uint8Array | null {
-    return this.#open(boundBytes('space index', this.#space, sandboxId, header), sealed);
+    return openBytes(this.#key, boundBytes('space index', this.#space, sandboxId, header), sealed);
   }
 
   #seal(bound: Buffer, bytes: Uint8Array): Uint8Array {
-    const nonce = randomBytes(NONCE_BYTES);
-    const key = this.#keyOf(bound);
-    const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES });
-    key.fill(0);
-    cipher.setAAD(bound);
-    const body = cipher.update(bytes);
-    return Buffer.concat([Uint8Array.of(VERSION), nonce, body, cipher.final(), cipher.getAuthTag()]);
-  }
-
-  #open(bound: Buffer, sealed: Uint8Array): Uint8Array | null {
-    if (sealed.length < SEAL_BYTES || sealed[0] !== VERSION) return null;
-    const key = this.#keyOf(bound);
-    const nonce = sealed.subarray(1, 1 + NONCE_BYTES);
-    const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES });
-    key.fill(0);
-    decipher.setAAD(bound);
-    decipher.setAuthTag(sealed.subarray(sealed.length - TAG_BYTES));
-    try {
-      const body = decipher.update(sealed.subarray(1 + NONCE_BYTES, sealed.length - TAG_BYTES));
-      return Buffer.concat([body, decipher.final()]);
-    } catch {
-      return null;
-    }
-  }
-
-  #keyOf(bound: Uint8Array): Buffer {
-    return createHmac('sha256', this.#key.reveal()).update(bound).digest();
+    return sealBytes(this.#key, bound, bytes, randomBytes(NONCE_BYTES));
   }
 }

@@ -15,6 +15,7 @@ import {
   AppError,
   asAppError,
   DEFAULT_VAULT,
+  type ExportEvent,
   type ExportOrder,
   type KeyBytes,
   type NodePort,
@@ -139,12 +140,14 @@ export class Vaults {
       importPoints: (order, signal) =>
         usable(order.vault, () => this.#withKey(node, order, (keyed) => node.importPoints(keyed, signal))),
       handOver: (order, signal) =>
-        usable(order.vault, () => this.#sealed(order, (sealed) => node.handOver(sealed, signal))),
+        usable(order.vault, async () => {
+          using sealing = await this.#sealing(order);
+          return await node.handOver(sealing.sealed, signal);
+        }),
       arrive: (order, signal) =>
         usable(order.vault, () => this.#withKey(node, order, (keyed) => node.arrive(keyed, signal))),
       ensureReady: (vault, template, size) => usable(vault, () => node.ensureReady(vault, template, size)),
-      exportPoints: (order, signal) =>
-        this.#stream(order.vault, () => this.#sealedStream(order, (sealed) => node.exportPoints(sealed, signal))),
+      exportPoints: (order, signal) => this.#stream(order.vault, () => this.#exported(node, order, signal)),
       readArchive: (source) => this.#withKey(node, source, (keyed) => node.readArchive(keyed)),
       // It opens nothing, and what is being removed keeps the vault open.
       deletePoint: (vault, snapshotId) =>
@@ -333,25 +336,23 @@ export class Vaults {
     }
   }
 
-  /** An order to export, with what its archive is encrypted with: another copy of the key for each time that it is given. */
-  async #sealed<O extends Sealable, T>(order: O, call: (sealed: O) => Promise<T>): Promise<T> {
+  /** An order to export, with what its archive is encrypted with: a copy of the key for each time that it is given, wiped at its end. */
+  async #sealing<O extends Sealable>(order: O): Promise<{ readonly sealed: O } & Disposable> {
     const seal = await this.#keys.archiveSeal(order.vault, order.projectId);
-    if (seal === null) return await call(order);
-    using key = seal.key;
-    return await call({ ...order, seal: { key: key.reveal(), wrapped: seal.wrapped } });
+    if (seal === null) return { sealed: order, [Symbol.dispose]: () => undefined };
+    const { key, wrapped } = seal;
+    return { sealed: { ...order, seal: { key: key.reveal(), wrapped } }, [Symbol.dispose]: () => key.wipe() };
   }
 
-  async *#sealedStream<O extends Sealable, T>(
-    order: O,
-    call: (sealed: O) => AsyncIterable<T>,
-  ): AsyncGenerator<T, void> {
-    const seal = await this.#keys.archiveSeal(order.vault, order.projectId);
-    if (seal === null) return yield* call(order);
-    using key = seal.key;
-    yield* call({ ...order, seal: { key: key.reveal(), wrapped: seal.wrapped } });
+  async *#exported(
+    node: Pick<NodePort, 'exportPoints'>,
+    ...[order, signal]: Parameters<NodePort['exportPoints']>
+  ): AsyncGenerator<ExportEvent, void> {
+    using sealing = await this.#sealing(order);
+    yield* node.exportPoints(sealing.sealed, signal);
   }
 
-  /** As `#sealed`, for what reads an archive, whoever made it. Where it cannot be read at all, the node says whether that matters. */
+  /** The same for what reads an archive, whoever made it. Where it cannot be read at all, the node says whether that matters. */
   async #withKey<S extends SealedSource, T>(
     node: Pick<NodePort, 'readArchiveKey'>,
     source: S,

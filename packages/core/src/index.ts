@@ -29,6 +29,7 @@ export * from './keys/bound-bytes.ts';
 export * from './keys/content-cipher.ts';
 export * from './keys/key-bytes.ts';
 export * from './keys/keyring.ts';
+export * from './keys/sealed-bytes.ts';
 export * from './keys/wrapped-keyring.ts';
 export * from './lifecycle.ts';
 export * from './limits.ts';

@@ -4,6 +4,8 @@
  *
  *     length of the JSON, 4 bytes │ {"value": …, "bytes": [[path, length], …]} │ bytes │ bytes …
  */
+import { outsideTheHeap } from '@space/core';
+
 const LENGTH_BYTES = 4;
 
 type Path = readonly (string | number)[];
@@ -35,9 +37,7 @@ export function unpackValue(piece: Buffer): unknown {
     if (!Number.isSafeInteger(length) || length < 0 || offset + length > piece.length)
       throw new Error('bytes are missing');
     // A copy: what is kept of a value must not keep all that came with it. In a buffer of its own, which stays where it is, since it may be a key.
-    const own = new Uint8Array(new ArrayBuffer(length));
-    own.set(piece.subarray(offset, offset + length));
-    place(root, ['value', ...path], own);
+    place(root, ['value', ...path], outsideTheHeap(piece.subarray(offset, offset + length)));
     offset += length;
   }
   if (offset !== piece.length) throw new Error('a value has bytes too many');

@@ -9,12 +9,13 @@
  *
  * It is no keyring (`keyring.ts`), nor taken for one: another version, and another length.
  */
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { AppError } from '../errors.ts';
 import type { ProjectId } from '../ids.ts';
 import type { KeyContext, Kms, KmsReference } from '../ports/kms.ts';
 import { boundBytes } from './bound-bytes.ts';
 import { KeyBytes } from './key-bytes.ts';
+import { boundKey } from './sealed-bytes.ts';
 
 const VERSION = 2;
 const DIGEST_BYTES = 32;
@@ -40,7 +41,7 @@ interface Wrapping {
 /** Whoever asks for it wipes it. */
 export function archiveKeyOf(contentKey: KeyBytes, { organisationId, vault, projectId }: ArchiveKeyPlace): KeyBytes {
   const bound = boundBytes('space archive key', organisationId, vault, projectId);
-  return KeyBytes.movedFrom(createHmac('sha256', contentKey.reveal()).update(bound).digest());
+  return KeyBytes.movedFrom(boundKey(contentKey, bound));
 }
 
 export async function wrapArchiveKey(

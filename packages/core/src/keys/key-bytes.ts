@@ -77,7 +77,7 @@ export class KeyBytes {
  * An array of 64 bytes or fewer that is made by its length, or from others, lies in V8's heap: a collection moves it, and who asks for its
  * `buffer` (as a write to a socket does) has it copied out of there. The bytes where it was are overwritten by nobody.
  */
-function outsideTheHeap(bytes: Uint8Array): Uint8Array {
+export function outsideTheHeap(bytes: Uint8Array): Uint8Array {
   const own = new Uint8Array(new ArrayBuffer(bytes.length));
   own.set(bytes);
   return own;
