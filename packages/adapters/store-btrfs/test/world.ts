@@ -96,7 +96,10 @@ export const keyOf = (first: number): KeyBytes =>
 /** A folder for containers, with a helper. */
 export async function makeContainers() {
   const folder = await mkdtemp(join(tmpdir(), 'space-vault-'));
-  const { helper, process } = await helperFor(folder, []);
+  const { helper, process } = await helperFor(folder, []).catch(async (thrown: unknown) => {
+    await rm(folder, { recursive: true });
+    throw thrown;
+  });
   const containers = new BtrfsContainers({ folder, helper });
   /** Of the vault. */
   const container = join(folder, SEALED, 'vault.luks');
